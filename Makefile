@@ -1,0 +1,38 @@
+# `make run` and `make test` need Python 3.11 and make, nothing else: the first one to run builds .venv.
+PYTHON ?= python3.11
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: run test quick check format bench mutants clean
+
+run: $(READY)
+	$(BIN)/glws explain "count(1) == 2" --classes 2 --length 4 --probs 0.9,0.2,0.6,0.5 --out build/explain.svg
+
+test: $(READY)
+	$(BIN)/python -m pytest -n 2
+
+quick: $(READY)
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+check: $(READY)
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff check --fix src tests benchmarks
+	$(BIN)/ruff format src tests benchmarks
+
+bench: $(READY)
+	$(BIN)/python benchmarks/trellis.py
+
+mutants: $(READY)
+	$(BIN)/python tests/mutants.py
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	touch $(READY)
+
+clean:
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
