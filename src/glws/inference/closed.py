@@ -1,0 +1,131 @@
+"""Answers without a recursion: one instance, two instances, none of some classes, at least one of them.
+
+All work in float64 on [groups, instances, classes] potentials and return log Z and q.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+Answer = tuple[Float[Tensor, "groups"], Float[Tensor, "groups instances classes"]]
+
+
+def single(
+    potentials: Float[Tensor, "groups 1 classes"], log_weights: Float[Tensor, "groups classes"]
+) -> tuple[Float[Tensor, "groups"], Float[Tensor, "groups 1 classes"]]:
+    """One instance: Z = Σ_k A(k) φ(k), q(k) = A(k) φ(k) / Z."""
+    log_z, marginals = _normalise(potentials[:, 0] + log_weights)
+    return log_z, marginals[:, None]
+
+
+def pair(
+    potentials: Float[Tensor, "groups 2 classes"], log_weights: Float[Tensor, "groups classes classes"]
+) -> tuple[Float[Tensor, "groups"], Float[Tensor, "groups 2 classes"]]:
+    """Two instances: Z = Σ_{k,l} A(k,l) φ_1(k) φ_2(l), and q the sums of its rows and columns."""
+    joint = potentials[:, 0, :, None] + potentials[:, 1, None, :] + log_weights
+    log_z, share = _normalise(joint.flatten(1))
+    table = share.view_as(joint)
+    return log_z, torch.stack([table.sum(2), table.sum(1)], 1)
+
+
+def _normalise(
+    scores: Float[Tensor, "groups entries"],
+) -> tuple[Float[Tensor, "groups"], Float[Tensor, "groups entries"]]:
+    """Log of the sum of exp(scores), and the shares in it (0 where the sum is 0)."""
+    top = scores.amax(1, keepdim=True)
+    top = torch.where(top == -torch.inf, 0.0, top)
+    mass = torch.exp(scores - top)
+    total = mass.sum(1, keepdim=True)
+    share = torch.where(total > 0, mass / torch.where(total > 0, total, 1.0), 0.0)
+    return (total.log() + top)[:, 0], share
+
+
+def absent(
+    potentials: Float[Tensor, "groups instances classes"],
+    mask: Bool[Tensor, "groups instances"],
+    counted: Bool[Tensor, "groups classes"],
+) -> Answer:
+    """None of the counted classes: instances are independent, restricted to the others."""
+    log_z, log_shares = _independent(torch.where(counted[:, None], -torch.inf, potentials), mask)
+    return log_z, _finish(log_z, log_shares)
+
+
+def present(
+    potentials: Float[Tensor, "groups instances classes"],
+    mask: Bool[Tensor, "groups instances"],
+    counted: Bool[Tensor, "groups classes"],
+) -> Answer:
+    """At least one of the counted classes. With n_j the share of the other classes in instance j:
+
+    Z = Π_j Σ_k φ_j(k) · (1 - Π_j n_j), and q_j(k) is p_j(k) / (1 - Π_j n_j) for a counted class, and
+    p_j(k) (1 - Π_{i≠j} n_i) / (1 - Π_j n_j) for another.
+    """
+    log_total, log_shares = _independent(potentials, mask)
+    log_one, log_none = _presence(potentials, mask, counted)
+    log_some = _log_any(log_none.sum(1), torch.logsumexp(log_one, 1))
+    log_others = _log_any(_sum_of_others(log_none), _log_sum_of_others(log_one))
+    log_z = torch.where(log_some > -torch.inf, log_total + log_some, log_some)
+    scale = torch.where(log_some > -torch.inf, log_some, 0.0)[:, None, None]
+    factor = torch.where(counted[:, None], 0.0, log_others[:, :, None]) - scale
+    return log_z, _finish(log_z, log_shares + factor)
+
+
+def _independent(potentials: Tensor, mask: Tensor) -> Answer:
+    """Log of the product over instances of Σ_k φ_j(k), and the log-shares of the classes in each."""
+    log_sums = torch.logsumexp(potentials, 2)
+    log_shares = potentials - torch.where(log_sums == -torch.inf, 0.0, log_sums)[:, :, None]
+    return torch.where(mask, log_sums, 0.0).sum(1), torch.where(mask[:, :, None], log_shares, -torch.inf)
+
+
+def _finish(log_z: Tensor, log_marginals: Tensor) -> Float[Tensor, "groups instances classes"]:
+    """Posteriors, zero in groups that nothing satisfies."""
+    return torch.where((log_z > -torch.inf)[:, None, None], log_marginals.exp(), 0.0)
+
+
+def _presence(
+    potentials: Tensor, mask: Tensor, counted: Tensor
+) -> tuple[Float[Tensor, "groups instances"], Float[Tensor, "groups instances"]]:
+    """Log of the share of the counted classes in each instance, and of the others; both accurate near 1."""
+    some = torch.logsumexp(torch.where(counted[:, None], potentials, -torch.inf), 2)
+    rest = torch.logsumexp(torch.where(counted[:, None], -torch.inf, potentials), 2)
+    odds = torch.where(some == rest, 0.0, some - rest)  # both -inf: an impossible instance, zero in any case
+    zero = torch.zeros_like(odds)
+    log_one = torch.where(mask & (some > -torch.inf), -torch.logaddexp(zero, -odds), -torch.inf)
+    return log_one, torch.where(mask, -torch.logaddexp(zero, odds), 0.0)
+
+
+def _log_any(log_none: Tensor, log_expected: Tensor) -> Tensor:
+    """log(1 - exp(log_none)); where that is too small for a float, the sum of the probabilities is as good."""
+    return torch.where(log_none < -1e-200, _log1mexp(log_none), log_expected)
+
+
+def _sum_of_others(values: Float[Tensor, "groups instances"]) -> Float[Tensor, "groups instances"]:
+    """Σ_{i≠j} values_i of numbers <= 0, where -inf may occur.
+
+    The difference loses digits only where values_j is huge; there exp(values_j), which multiplies the result, is 0.
+    """
+    infinite = values == -torch.inf
+    finite = torch.where(infinite, 0.0, values)
+    total = (finite.sum(1, keepdim=True) - finite).clamp_max(0.0)
+    others = infinite.sum(1, keepdim=True) - infinite.long()
+    return torch.where(others > 0, -torch.inf, total)
+
+
+def _log_sum_of_others(values: Float[Tensor, "groups instances"]) -> Float[Tensor, "groups instances"]:
+    """log Σ_{i≠j} exp(values_i): next to the largest nothing cancels; the largest itself is left out by hand."""
+    top, where = values.max(1, keepdim=True)
+    safe = torch.where(top == -torch.inf, 0.0, top)
+    mass = torch.exp(values - safe)
+    largest = torch.zeros_like(values, dtype=torch.bool).scatter_(1, where, True)
+    without_largest = torch.logsumexp(torch.where(largest, -torch.inf, values), 1, keepdim=True)
+    return torch.where(largest, without_largest, (mass.sum(1, keepdim=True) - mass).log() + safe)
+
+
+def _log1mexp(values: Tensor) -> Tensor:
+    """log(1 - exp(values)) for values <= 0, accurate at both ends."""
+    small = values > -0.6931471805599453
+    near = torch.log(-torch.expm1(torch.where(small, values, -1.0)))
+    far = torch.log1p(-torch.exp(torch.where(small, -1.0, values)))
+    return torch.where(small, near, far)

@@ -1,0 +1,148 @@
+"""`infer`, the one question of this package, and `Posterior`, its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from glws.errors import AutomatonError, DataError
+from glws.inference import forms, trellis
+from glws.inference.problem import Problem, Weak, problem
+
+ENGINES = ("auto", "closed", "trellis", "enumeration")
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """What is known about the labels of each group, given the predictions and the weak label.
+
+    log_likelihood: log Z = log p(w | x), -inf where no labeling is possible. Differentiable.
+    marginals:      q_j(k) = p(y_j = k | x, w), 0 in padding and in impossible groups. Not differentiable: it is the
+                    target of the M-step, and the gradient of log_likelihood.
+    """
+
+    log_likelihood: Float[Tensor, "groups"]
+    marginals: Float[Tensor, "groups instances classes"]
+    _problem: Problem = field(repr=False)
+
+    @property
+    def impossible(self) -> Bool[Tensor, "groups"]:
+        """The groups that no labeling of positive probability satisfies."""
+        return self.log_likelihood.detach() == -torch.inf
+
+    @property
+    def num_impossible(self) -> int:
+        """How many groups are impossible; they contribute neither likelihood nor gradient."""
+        return int(self.impossible.sum())
+
+    def mode(self) -> Int[Tensor, "groups instances"]:
+        """The most likely labeling of each group as a whole; -1 in padding and in impossible groups."""
+        return trellis.most_likely(*self._single_paths("the most likely labeling"))
+
+    def sample(self, num_samples: int, generator: torch.Generator | None = None) -> Int[Tensor, "n groups instances"]:
+        """Labelings drawn from p(y | x, w), independently; -1 in padding and in impossible groups."""
+        phi, lengths, machine = self._trellis(self._automata())
+        repeated = trellis.Trellis(*(part.repeat(num_samples, 1) for part in machine))
+        drawn = trellis.sample(phi.repeat(num_samples, 1, 1), lengths.repeat(num_samples), repeated, generator)
+        return drawn.view(num_samples, *phi.shape[:2])
+
+    def entropy(self) -> Float[Tensor, "groups"]:
+        """Entropy of p(y | x, w) over whole labelings, in nats: what is still unknown of each group."""
+        return trellis.entropy(*self._single_paths("the entropy over labelings")).to(self.marginals.dtype)
+
+    def _automata(self) -> forms.Automata:
+        return forms.spelled_out(self._problem.form, self._problem.lengths)
+
+    def _trellis(self, automata: forms.Automata) -> tuple[Tensor, Tensor, trellis.Trellis]:
+        phi, _ = trellis.centered(self._problem.potentials.detach().double())
+        return phi, self._problem.lengths, trellis.build(automata.automata, automata.index)
+
+    def _single_paths(self, what: str) -> tuple[Tensor, Tensor, trellis.Trellis]:
+        automata = self._automata()
+        if any(a.sum_paths and not a.is_unambiguous() for a in automata.automata):
+            raise AutomatonError(f"{what} is not known for an automaton that sums over several paths of one labeling")
+        return self._trellis(automata)
+
+
+def infer(
+    log_probs: Float[Tensor, "groups instances classes"],
+    weak: Weak,
+    lengths: Tensor | Sequence[int] | None = None,
+    evidence: Tensor | None = None,
+    engine: str = "auto",
+) -> Posterior:
+    """How likely what is known is under the predictions, and what every hidden label then is.
+
+    With A(y) = p(w | y) the weight that the automaton gives a labeling, p_j the predictions, e_j the evidence:
+
+        Z      = Σ_y A(y) Π_j e_j(y_j) p_j(y_j)              log_likelihood = log Z
+        q_j(k) = Σ_{y: y_j = k} A(y) Π_j e_j(y_j) p_j(y_j) / Z     marginals
+
+    `log_probs` need not be normalised; `weak` is one automaton for all groups or one for each; `lengths` makes groups
+    ragged, and padding may hold anything, NaN included; `evidence` is log e_j(k). `engine`: "auto" takes the fastest;
+    "trellis" and "enumeration" (the oracle) answer anything. The gradient of log Z with respect to
+    log_probs is q, by an explicit rule. float16 and bfloat16 are computed in float32 or wider and answered in float32.
+
+    An impossible group has log_likelihood -inf, marginals 0 and gradient 0, and is counted in `num_impossible`. An
+    empty group has the weight of the empty labeling. NaN or +inf in a real instance raises `DataError`.
+
+    >>> import torch
+    >>> from glws.automata import exactly
+    >>> answer = infer(torch.tensor([[[0.1, 0.9], [0.8, 0.2], [0.5, 0.5]]]).log(), exactly(2))
+    >>> answer.log_likelihood.exp()
+    tensor([0.4600])
+    >>> answer.marginals[0, :, 1]
+    tensor([0.9783, 0.2174, 0.8043])
+    >>> answer.mode()
+    tensor([[1, 0, 1]])
+    """
+    if engine not in ENGINES:
+        raise DataError(f"engine must be one of {', '.join(ENGINES)}, found {engine!r}")
+    asked = problem(log_probs, weak, lengths, evidence)
+    log_likelihood, marginals = _Solve.apply(asked.potentials, _Question(asked, engine))  # type: ignore[no-untyped-call]
+    return Posterior(log_likelihood, marginals, asked)
+
+
+@dataclass(frozen=True, eq=False)
+class _Question:
+    """A problem and the engine asked for; wrapped, so that autograd does not look inside."""
+
+    problem: Problem
+    engine: str
+
+
+def _solve(asked: Problem, engine: str) -> forms.Answer:
+    if asked.potentials.shape[0] == 0:
+        return asked.potentials.new_zeros(0), torch.zeros_like(asked.potentials)
+    if engine == "enumeration":
+        return forms.by_enumeration(forms.spelled_out(asked.form, asked.lengths), asked.potentials, asked.lengths)
+    if engine == "trellis" or asked.potentials.shape[1] == 0:
+        return forms.by_trellis(forms.spelled_out(asked.form, asked.lengths), asked.potentials, asked.lengths)
+    suitable = asked.form.engine(forms.common_size(asked.potentials, asked.lengths))
+    if engine not in ("auto", suitable):
+        raise DataError(f'engine "{engine}" does not answer this; "{suitable}" does, and so does "trellis"')
+    return asked.form.solve(asked.potentials, asked.lengths)
+
+
+class _Solve(torch.autograd.Function):
+    """log Z with its gradient by the rule ∂ log Z / ∂ φ_j(k) = q_j(k)."""
+
+    @staticmethod
+    def forward(ctx: Any, potentials: Tensor, question: _Question) -> tuple[Tensor, Tensor]:
+        with torch.autocast(potentials.device.type, enabled=False):
+            log_likelihood, marginals = _solve(question.problem, question.engine)
+        ctx.mark_non_differentiable(marginals)
+        ctx.save_for_backward(marginals)
+        return log_likelihood, marginals
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, None]:
+        (marginals,) = ctx.saved_tensors
+        return torch.where(marginals > 0, gradient[:, None, None] * marginals, 0.0), None

@@ -1,0 +1,14 @@
+"""Settings for the whole suite: shapes checked, reproducible examples, no deadlines on a busy machine."""
+
+from hypothesis import settings
+from jaxtyping import install_import_hook
+
+# Annotations become run-time checks, behind the border where users' mistakes get our own messages. An int is a float.
+CHECKED = [f"glws.inference.{name}" for name in ("closed", "counts", "enumeration", "forms", "trellis")]
+install_import_hook(CHECKED, "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
+
+import torch  # noqa: E402
+
+settings.register_profile("glws", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("glws")
+torch.set_num_threads(1)
