@@ -19,7 +19,14 @@ from glws.inference.forms import AbstractForm, Automata
 class HasForm(Protocol):
     """Anything that can say what it knows about a batch of groups: the kinds of weak labels do."""
 
-    def form(self, lengths: Int[Tensor, "groups"], num_classes: int) -> AbstractForm:
+    @property
+    def num_classes(self) -> int:
+        """How many classes it speaks of."""
+
+    def __len__(self) -> int:
+        """How many groups it speaks of."""
+
+    def form(self, lengths: Int[Tensor, "groups"]) -> AbstractForm:
         """What is known about groups of these lengths."""
 
 
@@ -72,8 +79,16 @@ def _form(weak: Weak, lengths: Int[Tensor, "groups"], classes: int) -> AbstractF
     if isinstance(weak, Automaton):
         return _checked(Automata.of(weak, len(lengths)), classes)
     if isinstance(weak, HasForm):
-        return weak.form(lengths, classes)
+        return _asked(weak, lengths, classes)
     return _checked(Automata.of(_sequence(weak, len(lengths)), len(lengths)), classes)
+
+
+def _asked(weak: HasForm, lengths: Int[Tensor, "groups"], classes: int) -> AbstractForm:
+    if weak.num_classes != classes:
+        raise DataError(f"the weak labels are over {weak.num_classes} classes, log_probs over {classes}")
+    if len(weak) != len(lengths):
+        raise DataError(f"there are {len(lengths)} groups but {len(weak)} weak labels")
+    return weak.form(lengths)
 
 
 def _sequence(weak: object, groups: int) -> list[Automaton]:
