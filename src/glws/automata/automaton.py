@@ -94,9 +94,9 @@ class Automaton:
 
     @cached_property
     def is_weighted(self) -> bool:
-        """Whether any weight differs from 1; if not, the automaton is a language."""
+        """Whether any weight differs from 1, or paths are to be summed; if not, the automaton is a language."""
         present = np.concatenate([self.log_weights, self.log_start, self.log_final])
-        return bool(np.any((present != 0.0) & (present != NEVER)))
+        return self.sum_paths or bool(np.any((present != 0.0) & (present != NEVER)))
 
     @cached_property
     def is_deterministic(self) -> bool:
@@ -203,7 +203,7 @@ class Automaton:
 
     @cached_property
     def _resolved(self) -> Automaton:
-        if self.is_deterministic or (self.sum_paths and self.is_weighted) or self.is_unambiguous():
+        if self.is_deterministic or self.sum_paths or self.is_unambiguous():
             return self
         if self.is_weighted:
             labeling = operations.ambiguous_labeling(self)
@@ -217,7 +217,7 @@ class Automaton:
 
     @cached_property
     def inference_form(self) -> Automaton:
-        """The smallest equivalent that is cheap to find, with one path for each labeling unless `sum_paths` is meant."""
+        """The smallest equivalent that is cheap to find, with one path for each labeling unless sums are meant."""
         resolved = self.resolve()
         return resolved.trim() if resolved.is_weighted or not resolved.is_deterministic else resolved.minimize()
 
@@ -263,13 +263,13 @@ class Automaton:
         return att.write(self)
 
     @classmethod
-    def from_att(cls, text: str, num_symbols: int | None = None) -> Automaton:
+    def from_att(cls, text: str, num_symbols: int | None = None, *, sum_paths: bool = False) -> Automaton:
         """Reads AT&T text; the source of the first line is the start. Without `num_symbols`: largest symbol + 1.
 
         >>> Automaton.from_att("0 1 1\\n1 1 0\\n1") == Automaton(2, 2, [(0, 1, 1), (1, 0, 1)], final=[1])
         True
         """
-        return cls(*att.read(text, num_symbols))
+        return cls(*att.read(text, num_symbols), sum_paths=sum_paths)
 
 
 def _built(parts: Parts, sum_paths: bool = False) -> Automaton:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -289,8 +290,8 @@ def _split(inside: list[int], block_of: list[int], members: list[set[int]], wait
 
 
 def log_weight(automaton: Automaton, labeling: Sequence[int]) -> float:
-    """Sum over the paths of one labeling, carrying the states they are in."""
-    current = _starts(automaton)
+    """Over the paths of one labeling, carrying the states they are in: their sum, or for a language whether any."""
+    current, add = _starts(automaton), adder(automaton)
     for symbol in labeling:
         if not 0 <= symbol < automaton.num_symbols:
             raise AutomatonError(f"label {symbol!r} is not one of 0..{automaton.num_symbols - 1}")
@@ -298,10 +299,10 @@ def log_weight(automaton: Automaton, labeling: Sequence[int]) -> float:
         for state, weight in current.items():
             for arc_symbol, target, arc_weight in automaton.outgoing[state]:
                 if arc_symbol == symbol:
-                    reached[target] = float(np.logaddexp(reached.get(target, NEVER), weight + arc_weight))
+                    reached[target] = add(reached.get(target, NEVER), weight + arc_weight)
         current = reached
     ends = [weight + float(automaton.log_final[state]) for state, weight in current.items()]
-    return float(np.logaddexp.reduce(ends)) if ends else NEVER
+    return reduce(add, ends, NEVER)
 
 
 def is_unambiguous(automaton: Automaton) -> bool:

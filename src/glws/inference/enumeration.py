@@ -30,7 +30,7 @@ def enumerate_posterior(
     for group, (length, automaton) in enumerate(zip(lengths, automata, strict=True)):
         phi = potentials[group, :length].double().cpu()
         labelings = _labelings(*phi.shape)
-        log_weights = torch.tensor([_log_weight(automaton, y) for y in labelings.tolist()], dtype=torch.float64)
+        log_weights = torch.tensor([log_weight(automaton, y) for y in labelings.tolist()], dtype=torch.float64)
         chosen = one_hot(labelings, phi.shape[1]).bool()
         scores = log_weights + torch.where(chosen, phi, 0.0).sum((1, 2))
         if scores.max() > -torch.inf:
@@ -43,10 +43,3 @@ def _labelings(length: int, classes: int) -> Int[Tensor, "labelings instances"]:
     if classes**length > MAX_LABELINGS:
         raise DataError(f"enumeration would write down {classes}^{length} labelings; use another engine")
     return torch.tensor(list(product(range(classes), repeat=length)), dtype=torch.int64).view(classes**length, length)
-
-
-def _log_weight(automaton: Automaton, labeling: Sequence[int]) -> float:
-    """log A(y): a language counts a labeling once; a weighted automaton sums its paths."""
-    if automaton.is_weighted:
-        return log_weight(automaton, labeling)
-    return 0.0 if automaton.accepts(labeling) else -torch.inf

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from glws.errors import AutomatonError, DataError
 from glws.inference import forms, trellis
@@ -138,11 +137,22 @@ class _Solve(torch.autograd.Function):
         with torch.autocast(potentials.device.type, enabled=False):
             log_likelihood, marginals = _solve(question.problem, question.engine)
         ctx.mark_non_differentiable(marginals)
-        ctx.save_for_backward(marginals)
+        ctx.save_for_backward(potentials, marginals)
         return log_likelihood, marginals
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, None]:
-        (marginals,) = ctx.saved_tensors
-        return torch.where(marginals > 0, gradient[:, None, None] * marginals, 0.0), None
+        potentials, marginals = ctx.saved_tensors
+        return _Gradient.apply(gradient, potentials, marginals), None  # type: ignore[no-untyped-call]
+
+
+class _Gradient(torch.autograd.Function):
+    """The rule itself, as a function that may not be differentiated once more: better an error than a constant."""
+
+    @staticmethod
+    def forward(ctx: Any, gradient: Tensor, potentials: Tensor, marginals: Tensor) -> Tensor:
+        return torch.where(marginals > 0, gradient[:, None, None] * marginals, 0.0)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> None:
+        raise RuntimeError("the second derivative of a log-likelihood is not available: its gradient is the posterior")
