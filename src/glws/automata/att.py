@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from glws.automata import operations
 from glws.automata.explore import ALWAYS, NEVER, Arc, Parts, explore
+from glws.automata.operations import entry
+from glws.automata.questions import adder, log_weight
 from glws.errors import AutomatonError
 
 if TYPE_CHECKING:
@@ -26,14 +27,14 @@ def _cost(log_weight: float) -> str:
 
 def _with_one_start(automaton: Automaton) -> Parts:
     """The same automaton with state 0 as its only start: meta-state -1 stands for all starts at once."""
-    entry, empty = operations.entry(automaton), operations.log_weight(automaton, ())
+    first_steps, empty = entry(automaton), log_weight(automaton, ())
     final = automaton.log_final.tolist()
     return explore(
         automaton.num_symbols,
         {-1: ALWAYS},
-        lambda state: entry if state < 0 else automaton.outgoing[state],
+        lambda state: first_steps if state < 0 else automaton.outgoing[state],
         lambda state: empty if state < 0 else final[state],
-        operations.adder(automaton),
+        adder(automaton),
     )
 
 

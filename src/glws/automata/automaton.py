@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from glws.automata import att, drawing, operations, structure
+from glws.automata import att, drawing, operations, questions, structure
 from glws.automata.explore import NEVER, Parts
 from glws.errors import AutomatonError
 
@@ -119,15 +119,15 @@ class Automaton:
 
     @cached_property
     def _unambiguous(self) -> bool:
-        return self.is_deterministic or operations.is_unambiguous(self)
+        return self.is_deterministic or questions.is_unambiguous(self)
 
     def accepts(self, labeling: Sequence[int]) -> bool:
         """Whether the labeling has a weight above zero."""
-        return operations.log_weight(self, labeling) > NEVER
+        return questions.log_weight(self, labeling) > NEVER
 
     def log_weight(self, labeling: Sequence[int]) -> float:
         """log A(labeling); -inf where it is not accepted."""
-        return operations.log_weight(self.resolve(), labeling)
+        return questions.log_weight(self.resolve(), labeling)
 
     def weight(self, labeling: Sequence[int]) -> float:
         """A(labeling): 1 or 0 for a language, the sum over paths for a weighted automaton."""
@@ -135,11 +135,11 @@ class Automaton:
 
     def count(self, length: int) -> int:
         """How many labelings of this length have a weight above zero, exactly, however many."""
-        return operations.count(self.support(), length)
+        return questions.count(self.support(), length)
 
     def labelings(self, length: int) -> Iterator[tuple[int, ...]]:
         """The labelings of this length with a weight above zero, in lexicographic order."""
-        return operations.labelings(self.support(), length)
+        return questions.labelings(self.support(), length)
 
     # The algebra
 
@@ -206,7 +206,7 @@ class Automaton:
         if self.is_deterministic or self.sum_paths or self.is_unambiguous():
             return self
         if self.is_weighted:
-            labeling = operations.ambiguous_labeling(self)
+            labeling = questions.ambiguous_labeling(self)
             raise AutomatonError(
                 f"the weighted automaton has more than one path for the labeling {labeling}; "
                 "say sum_paths=True if the sum over paths is meant"
@@ -242,7 +242,7 @@ class Automaton:
         if self.num_symbols != other.num_symbols:
             return False
         if self.is_weighted or other.is_weighted:
-            return operations.same_weights(self.resolve(), other.resolve())
+            return questions.same_weights(self.resolve(), other.resolve())
         return _identical(self.minimize(), other.minimize())
 
     # Seen and written

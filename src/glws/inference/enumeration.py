@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from glws.automata import Automaton
-from glws.automata.operations import log_weight
+from glws.automata.questions import log_weight
 from glws.errors import DataError
 
 MAX_LABELINGS = 2_000_000

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from glws.automata import svg
-from glws.automata.arc_labels import arc_lines, checked_names, merged_arcs, shortened, weight_text
-from glws.automata.automaton_drawing import automaton_picture
+from glws.automata.drawing import svg
+from glws.automata.drawing.arc_labels import arc_lines, checked_names, merged_arcs, shortened, weight_text
+from glws.automata.drawing.automaton import automaton_picture
+from glws.automata.drawing.trellis_page import trellis_pictures
 from glws.automata.explore import NEVER
-from glws.automata.trellis_page import trellis_pictures
 
 if TYPE_CHECKING:
     from glws.automata.automaton import Automaton
@@ -84,7 +84,7 @@ def explain_svg(
     probs: npt.ArrayLike | None = None,
 ) -> str:
     """Title, facts, automaton and (given a length) trellis in one SVG document."""
-    head = [svg.paragraph([shortened(title, 110)], "title", 18)] if title else []
+    head = [svg.paragraph([shortened(title, 90)], "title", 18)] if title else []
     head += [svg.paragraph(facts)] if facts else []
     pictures = [*head, automaton_picture(automaton, checked_names(classes, automaton.num_symbols))]
     if length is not None:

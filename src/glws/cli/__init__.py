@@ -1,0 +1,67 @@
+"""The command line. Each command is a function in a module of its own, listed once in `COMMANDS`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from glws._version import __version__
+from glws.cli.explain import explain
+from glws.cli.failures import report_failure
+
+COMMANDS: list[tuple[str, Callable[..., Any]]] = [
+    ("explain", explain),
+]
+
+
+def main() -> None:
+    """The entry point of `glws`."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs the command and returns its exit status: 0, 2 for a mistake of the user, 70 for one of ours."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a letter shows a question mark
+    try:
+        status = application()(list(arguments), prog_name="glws", standalone_mode=False)
+        sys.stdout.flush()
+    except BaseException as error:  # the border of the program: everything ends as one line and a status
+        return report_failure(error)
+    return status if isinstance(status, int) else 0
+
+
+def application() -> typer.Typer:
+    """The commands, as typer wants them."""
+    app = typer.Typer(
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
+        epilog='Example:  glws explain "count(1) == 2" --length 4 --probs 0.9,0.2,0.6,0.5 --out picture.svg',
+    )
+    app.callback(invoke_without_command=True)(_glws)
+    for name, function in COMMANDS:
+        app.command(name)(function)
+    return app
+
+
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"glws {__version__}")
+        raise typer.Exit
+
+
+def _glws(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and stop.")
+    ] = False,
+) -> None:
+    """Train classifiers from any weak supervision."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())

@@ -1,0 +1,72 @@
+"""How a command ends when it cannot go on: one line on stderr, and a status that says whose mistake it was."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import tempfile
+import traceback
+
+import typer
+
+from glws.errors import ConstraintError, GlwsError
+
+USER_MISTAKE = 2
+OUR_MISTAKE = 70  # EX_SOFTWARE
+INTERRUPTED = 130
+PIPE_CLOSED = 141
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]  # typer carries its own copy of click, or uses click
+
+
+class UsageError(GlwsError):
+    """Options that are wrong, or wrong together; the message is what the user reads."""
+
+
+def report_failure(error: BaseException) -> int:
+    """Says in one line what went wrong and returns the exit status."""
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else OUR_MISTAKE
+    if isinstance(error, ConstraintError):
+        return _say("error: " + str(error), USER_MISTAKE)  # its second and third line point at the place
+    if isinstance(error, GlwsError):
+        return _say("error: " + _one_line(str(error)), USER_MISTAKE)
+    if isinstance(error, USAGE_ERROR):
+        return _say("error: " + _usage_text(error), USER_MISTAKE)
+    if isinstance(error, KeyboardInterrupt | typer.Abort):
+        return _say("interrupted", INTERRUPTED)
+    if isinstance(error, BrokenPipeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: no second complaint at exit
+        return PIPE_CLOSED
+    if isinstance(error, OSError) and error.errno in NO_ROOM:
+        return _say(f"error: cannot write: {error.strerror}", USER_MISTAKE)
+    what = _one_line(f"{type(error).__name__}: {error}")[:200]
+    return _say(f"internal error: {what}; please report it with {_saved_traceback(error)}", OUR_MISTAKE)
+
+
+def _say(message: str, status: int) -> int:
+    print(f"glws: {message}", file=sys.stderr)
+    return status
+
+
+def _usage_text(error: Exception) -> str:
+    """What typer says, in our words where it knows the option that was meant."""
+    option, meant = getattr(error, "option_name", None), getattr(error, "possibilities", None)
+    if option and meant:
+        return f"no such option {option}; did you mean {' or '.join(sorted(meant)[:3])}?"
+    message = _one_line(error.format_message() if hasattr(error, "format_message") else str(error))
+    return message[:1].lower() + message[1:].rstrip(".")
+
+
+def _one_line(message: str) -> str:
+    return " ".join(message.split())
+
+
+def _saved_traceback(error: BaseException) -> str:
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="glws-traceback-", suffix=".txt", delete=False, encoding="utf-8", errors="replace"
+    ) as file:
+        file.write("".join(traceback.format_exception(error)))
+    return file.name
