@@ -1,4 +1,4 @@
-"""What can be known about labels: weighted automata, their algebra, and builders. No torch here."""
+"""What can be known about labels: weighted automata, their algebra, builders and the constraint language. No torch."""
 
 from glws.automata.automaton import Automaton as Automaton
 from glws.automata.builders import all_equal as all_equal
@@ -15,3 +15,5 @@ from glws.automata.builders import nothing as nothing
 from glws.automata.builders import string as string
 from glws.automata.explore import STATE_BUDGET as STATE_BUDGET
 from glws.automata.explore import state_budget as state_budget
+from glws.automata.language import constraint as constraint
+from glws.automata.regex import from_regex as from_regex
