@@ -22,7 +22,8 @@ VALUES = torch.tensor([1e4, -1e4, 1e30, -1e30, -torch.inf, 5e-324, 0.0, -1.0, 2.
 
 def limits(dtype: torch.dtype) -> torch.Tensor:
     info = torch.finfo(dtype)
-    return torch.cat([VALUES.clamp(info.min, info.max), torch.tensor([info.max, info.min, info.tiny], dtype=torch.float64)])
+    ends = torch.tensor([info.max, info.min, info.tiny, -torch.inf], dtype=torch.float64)
+    return torch.cat([VALUES.clamp(info.min, info.max), ends])
 
 
 @pytest.mark.parametrize("name", WEAK)

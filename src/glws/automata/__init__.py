@@ -8,6 +8,7 @@ from glws.automata.builders import at_least as at_least
 from glws.automata.builders import at_most as at_most
 from glws.automata.builders import between as between
 from glws.automata.builders import exactly as exactly
+from glws.automata.builders import from_counts as from_counts
 from glws.automata.builders import from_table as from_table
 from glws.automata.builders import majority as majority
 from glws.automata.builders import none_of as none_of

@@ -104,6 +104,22 @@ def all_equal(num_symbols: int = 2) -> Automaton:
     return Automaton(*explore_steps(num_symbols, -1, step, lambda first: True))
 
 
+def from_counts(log_weights: Sequence[float], of: Symbols = 1, num_symbols: int = 2) -> Automaton:
+    """A weight for each number of labels in `of`: `log_weights[k]` is log ω(k); beyond the end nothing is allowed.
+
+    >>> noisy = from_counts([-2.0, 0.0, -1.0])
+    >>> noisy.log_weight([1, 0, 1]), noisy.accepts([1, 1, 1])
+    (-1.0, False)
+    """
+    counted = _symbol_set(of, num_symbols)
+
+    def follow(count: int) -> list[tuple[int, int, float]]:
+        following = ((symbol, count + (symbol in counted), ALWAYS) for symbol in range(num_symbols))
+        return [arc for arc in following if arc[1] < len(log_weights)]
+
+    return Automaton(*explore(num_symbols, {0: ALWAYS}, follow, lambda count: float(log_weights[count])))
+
+
 def from_table(weights: npt.ArrayLike) -> Automaton:
     """Explicit weights for labelings of one length: `weights[y_1, ..., y_L]`, an array of shape [K] * L.
 

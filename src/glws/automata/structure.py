@@ -35,6 +35,16 @@ class CountWeights:
         first = len(self.log_weights) - self.period
         return self.log_weights[np.where(beyond < 0, counts, first + beyond % self.period)]
 
+    def interval(self, length: int) -> tuple[int, int] | None:
+        """(low, high) where ω is 1 for low <= k <= high and 0 elsewhere up to this length; None if it is not so."""
+        weights = self.up_to(length)
+        inside = np.flatnonzero(weights == 0.0)
+        if len(inside) == 0:
+            return (1, 0) if np.all(weights == NEVER) else None
+        low, high = int(inside[0]), int(inside[-1])
+        whole = len(inside) == high - low + 1 and np.all(np.delete(weights, inside) == NEVER)
+        return (low, high) if whole else None
+
 
 def count_weights(automaton: Automaton) -> CountWeights | None:
     """How the automaton counts, or None if it does more than that.

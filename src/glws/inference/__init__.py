@@ -1,10 +1,11 @@
 """One question, the fastest exact answer: the likelihood of what is known and the posterior of every hidden label."""
 
+from glws.inference.automata_form import Automata as Automata
+from glws.inference.automata_form import chosen_engine as chosen_engine
 from glws.inference.forms import AbstractForm as AbstractForm
-from glws.inference.forms import Automata as Automata
+from glws.inference.forms import Counts as Counts
 from glws.inference.forms import InstanceWeights as InstanceWeights
 from glws.inference.forms import PairWeights as PairWeights
 from glws.inference.forms import Presence as Presence
-from glws.inference.forms import chosen_engine as chosen_engine
 from glws.inference.posterior import Posterior as Posterior
 from glws.inference.posterior import infer as infer

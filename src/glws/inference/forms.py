@@ -1,35 +1,32 @@
 """The forms in which knowledge about a batch of groups reaches an engine.
 
 Any knowledge is an automaton. Some of it has a shorter form, which an engine answers without walking a trellis: weights
-of one instance, of a pair, presence or absence of classes. A form knows its answer and its automata, so that every
-engine can be compared with every other.
+of one instance, of a pair, presence or absence of classes, counts. A form knows its answer and its automata, so that
+every engine can be compared with every other.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import TypeVar
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from glws.automata import Automaton, any_of, from_table, none_of
-from glws.automata.structure import CountWeights
-from glws.inference import closed
-from glws.inference.enumeration import enumerate_posterior
-from glws.inference.trellis import build, trellis_posterior
+from glws.automata import Automaton, any_of, between, exactly, from_counts, from_table, none_of
+from glws.inference import closed, counts
 
 Answer = tuple[Float[Tensor, "groups"], Float[Tensor, "groups instances classes"]]
 
 FormT = TypeVar("FormT", bound="AbstractForm")
 
-MAX_PAIR_CLASSES = 64
-"""Above this many classes a table over pairs costs more than the trellis."""
+
+def real_instances(potentials: Tensor, lengths: Int[Tensor, "groups"]) -> Bool[Tensor, "groups instances"]:
+    """True for instances, False for padding."""
+    return torch.arange(potentials.shape[1], device=lengths.device) < lengths[:, None]
 
 
 class AbstractForm(ABC):
@@ -56,9 +53,18 @@ class AbstractForm(ABC):
         return self._mapped(lambda value: value.to(device))
 
     def _mapped(self: FormT, change: Callable[[Tensor], Tensor]) -> FormT:
-        values = {name.name: getattr(self, name.name) for name in fields(self)}  # type: ignore[arg-type]
-        tensors = {name: change(value) for name, value in values.items() if isinstance(value, Tensor)}
-        return replace(self, **tensors)  # type: ignore[type-var]
+        return _with_tensors(self, change)
+
+
+T = TypeVar("T")
+
+
+def _with_tensors(record: T, change: Callable[[Tensor], Tensor]) -> T:
+    """A dataclass with its tensors changed, those of dataclasses within it too."""
+    values = {item.name: getattr(record, item.name) for item in fields(record)}  # type: ignore[arg-type]
+    changed = {name: change(value) for name, value in values.items() if isinstance(value, Tensor)}
+    nested = {name: _with_tensors(value, change) for name, value in values.items() if is_dataclass(value)}
+    return replace(record, **changed, **nested)  # type: ignore[type-var]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +106,7 @@ class Presence(AbstractForm):
 
     def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
         """Both closed forms, each group by its own."""
-        mask = torch.arange(potentials.shape[1], device=lengths.device) < lengths[:, None]
+        mask = real_instances(potentials, lengths)
         log_some, some = _in_double(closed.present, potentials, mask, self.counted)
         log_none, none = _in_double(closed.absent, potentials, mask, self.counted)
         here = self.present
@@ -113,122 +119,46 @@ class Presence(AbstractForm):
         return build_one(symbols, self.counted.shape[1])
 
 
+@dataclass(frozen=True, eq=False)
+class Counts(AbstractForm):
+    """Any function of how many labels are among the counted classes: exactly m, a range, a weight for each number."""
+
+    counted: Bool[Tensor, "groups classes"]
+    weights: counts.Weights
+
+    def engine(self, size: int | None) -> str:
+        """Counts have an engine of their own."""
+        return "counts"
+
+    def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
+        """The posterior of being counted, shared out among the counted classes, and the rest among the others."""
+        phi = potentials.double()
+        log_one, shares_one = _within(phi, self.counted)
+        log_zero, shares_zero = _within(phi, ~self.counted)
+        log_likelihood, positive = counts.count_posterior(log_zero, log_one, lengths, self.weights)
+        real = real_instances(phi, lengths) & (log_likelihood > -torch.inf)[:, None]
+        negative = torch.where(real, 1.0 - positive, 0.0)
+        marginals = positive[:, :, None] * shares_one + negative[:, :, None] * shares_zero
+        return log_likelihood.to(potentials.dtype), marginals.to(potentials.dtype)
+
+    def automaton(self, group: int, length: int) -> Automaton:
+        """A chain with one state for each count."""
+        symbols = self.counted[group].nonzero()[:, 0].tolist()
+        num_symbols = self.counted.shape[1]
+        if isinstance(self.weights, counts.Exactly):
+            return exactly(int(self.weights.count[group]), symbols, num_symbols)
+        if isinstance(self.weights, counts.Between):
+            return between(int(self.weights.low[group]), int(self.weights.high[group]), symbols, num_symbols)
+        return from_counts(self.weights.log_weights[group, : length + 1].tolist(), symbols, num_symbols)
+
+
+def _within(phi: Tensor, chosen: Tensor) -> tuple[Float[Tensor, "groups instances"], Tensor]:
+    """Log of the sum over the chosen classes of each instance, and their shares in it."""
+    some = torch.where(chosen[:, None], phi, -torch.inf)
+    total = torch.logsumexp(some, 2)
+    return total, torch.exp(some - torch.where(total == -torch.inf, 0.0, total)[:, :, None])
+
+
 def _in_double(function: Callable[..., Answer], potentials: Tensor, *arguments: Tensor) -> Answer:
     log_likelihood, marginals = function(potentials.double(), *arguments)
     return log_likelihood.to(potentials.dtype), marginals.to(potentials.dtype)
-
-
-@dataclass(frozen=True, eq=False)
-class Automata(AbstractForm):
-    """Any automata: group g has `automata[index[g]]`. Each group is answered by the engine that suits it."""
-
-    automata: tuple[Automaton, ...]
-    index: Int[Tensor, "groups"]
-
-    @classmethod
-    def of(cls, automata: Automaton | Sequence[Automaton], groups: int) -> Automata:
-        """One automaton for all groups, or one for each; those that are the same object are kept once."""
-        if isinstance(automata, Automaton):
-            return cls((automata,), torch.zeros(groups, dtype=torch.int64))
-        numbers: dict[int, int] = {}
-        index = [numbers.setdefault(id(automaton), len(numbers)) for automaton in automata]
-        distinct = {number: automaton for number, automaton in zip(index, automata, strict=True)}
-        return cls(tuple(distinct.values()), torch.tensor(index, dtype=torch.int64))
-
-    def engine(self, size: int | None) -> str:
-        """The engines in use, joined by a plus where automata differ."""
-        return " + ".join(dict.fromkeys(chosen_engine(automaton, size) for automaton in self.automata))
-
-    def automaton(self, group: int, length: int) -> Automaton:
-        """The automaton of the group."""
-        return self.automata[int(self.index[group])]
-
-    def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
-        """By the short forms where there are any, else by the trellis."""
-        size = common_size(potentials, lengths)
-        kinds = [_short_form(automaton, size) for automaton in self.automata]
-        if len(set(kinds)) == 1:
-            return _solvers[kinds[0]](self, potentials, lengths)
-        log_likelihood = potentials.new_empty(len(lengths))
-        marginals = torch.empty_like(potentials)
-        for kind in dict.fromkeys(kinds):
-            members = torch.tensor([other is kind for other in kinds], device=self.index.device)
-            where = members[self.index].nonzero()[:, 0]
-            some = _solvers[kind](self.select(where), potentials[where], lengths[where])
-            log_likelihood[where], marginals[where] = some
-        return log_likelihood, marginals
-
-    def rows(self, values: Sequence[npt.NDArray[Any]]) -> Tensor:
-        """One array for each distinct automaton, laid out for the groups."""
-        return torch.from_numpy(np.stack(values)).to(self.index.device)[self.index]
-
-
-def by_trellis(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
-    """Forward and backward, any automaton."""
-    return trellis_posterior(potentials, lengths, build(form.automata, form.index))
-
-
-def by_enumeration(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
-    """All labelings, written down."""
-    automata = [form.automata[number] for number in form.index.tolist()]
-    return enumerate_posterior(potentials, lengths.tolist(), automata)
-
-
-def _by_singles(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
-    return InstanceWeights(form.rows([a.log_singles for a in form.automata])).solve(potentials, lengths)
-
-
-def _by_pairs(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
-    return PairWeights(form.rows([a.log_pairs for a in form.automata])).solve(potentials, lengths)
-
-
-def _by_presence(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
-    nobody = np.zeros(potentials.shape[2], dtype=bool)
-    weights = [automaton.count_weights for automaton in form.automata]
-    counted = form.rows([nobody if w is None else w.counted for w in weights])
-    present = form.rows([np.asarray(_is_presence(w)) for w in weights])
-    return Presence(counted, present).solve(potentials, lengths)
-
-
-_solvers: dict[str, Callable[[Automata, Tensor, Tensor], Answer]] = {
-    "single": _by_singles,
-    "pair": _by_pairs,
-    "presence": _by_presence,
-    "trellis": by_trellis,
-}
-
-
-def common_size(potentials: Tensor, lengths: Tensor) -> int | None:
-    """1 or 2 where all groups are of that size, else None; a longer size makes no difference."""
-    instances = potentials.shape[1]
-    return instances if instances in (1, 2) and bool((lengths == instances).all()) else None
-
-
-def _short_form(automaton: Automaton, size: int | None) -> str:
-    if size == 1:
-        return "single"
-    if size == 2 and automaton.num_symbols <= MAX_PAIR_CLASSES:
-        return "pair"
-    weights = automaton.count_weights
-    return "presence" if _is_presence(weights) or _is_absence(weights) else "trellis"
-
-
-def _is_absence(weights: CountWeights | None) -> bool:
-    return weights is not None and weights.period == 0 and weights.log_weights.tolist() == [0.0]
-
-
-def _is_presence(weights: CountWeights | None) -> bool:
-    return weights is not None and weights.period == 1 and weights.log_weights.tolist() == [-np.inf, 0.0]
-
-
-def chosen_engine(automaton: Automaton, length: int | None) -> str:
-    """The engine that `infer` takes for groups of this length: "closed" or "trellis"."""
-    return "trellis" if _short_form(automaton, length) == "trellis" else "closed"
-
-
-def spelled_out(form: AbstractForm, lengths: Int[Tensor, "groups"]) -> Automata:
-    """Any form as automata, one for each group."""
-    if isinstance(form, Automata):
-        return form
-    automata = [form.automaton(group, length) for group, length in enumerate(lengths.tolist())]
-    return Automata.of(automata, len(automata)).to(lengths.device)

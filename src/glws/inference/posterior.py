@@ -11,10 +11,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from glws.errors import AutomatonError, DataError
-from glws.inference import forms, trellis
+from glws.inference import automata_form, trellis
+from glws.inference.forms import Answer
 from glws.inference.problem import Problem, Weak, problem
 
-ENGINES = ("auto", "closed", "trellis", "enumeration")
+SPELLED_OUT = {"trellis": automata_form.by_trellis, "enumeration": automata_form.by_enumeration}
+ENGINES = ("auto", "closed", "counts", *SPELLED_OUT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +57,10 @@ class Posterior:
         """Entropy of p(y | x, w) over whole labelings, in nats: what is still unknown of each group."""
         return trellis.entropy(*self._single_paths("the entropy over labelings")).to(self.marginals.dtype)
 
-    def _automata(self) -> forms.Automata:
-        return forms.spelled_out(self._problem.form, self._problem.lengths)
+    def _automata(self) -> automata_form.Automata:
+        return automata_form.spelled_out(self._problem.form, self._problem.lengths)
 
-    def _trellis(self, automata: forms.Automata) -> tuple[Tensor, Tensor, trellis.Trellis]:
+    def _trellis(self, automata: automata_form.Automata) -> tuple[Tensor, Tensor, trellis.Trellis]:
         phi, _ = trellis.centered(self._problem.potentials.detach().double())
         return phi, self._problem.lengths, trellis.build(automata.automata, automata.index)
 
@@ -116,14 +118,13 @@ class _Question:
     engine: str
 
 
-def _solve(asked: Problem, engine: str) -> forms.Answer:
+def _solve(asked: Problem, engine: str) -> Answer:
     if asked.potentials.shape[0] == 0:
         return asked.potentials.new_zeros(0), torch.zeros_like(asked.potentials)
-    if engine == "enumeration":
-        return forms.by_enumeration(forms.spelled_out(asked.form, asked.lengths), asked.potentials, asked.lengths)
-    if engine == "trellis" or asked.potentials.shape[1] == 0:
-        return forms.by_trellis(forms.spelled_out(asked.form, asked.lengths), asked.potentials, asked.lengths)
-    suitable = asked.form.engine(forms.common_size(asked.potentials, asked.lengths))
+    if engine in SPELLED_OUT or asked.potentials.shape[1] == 0:
+        solver = SPELLED_OUT.get(engine, automata_form.by_trellis)
+        return solver(automata_form.spelled_out(asked.form, asked.lengths), asked.potentials, asked.lengths)
+    suitable = asked.form.engine(automata_form.common_size(asked.potentials, asked.lengths))
     if engine not in ("auto", suitable):
         raise DataError(f'engine "{engine}" does not answer this; "{suitable}" does, and so does "trellis"')
     return asked.form.solve(asked.potentials, asked.lengths)

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from glws.automata import Automaton
 from glws.errors import DataError
-from glws.inference.forms import AbstractForm, Automata
+from glws.inference.automata_form import Automata
+from glws.inference.forms import AbstractForm
 
 
 @runtime_checkable

@@ -1,0 +1,168 @@
+"""Any automata as a form, and the choice of the engine that answers each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from glws.automata import Automaton
+from glws.automata.structure import CountWeights
+from glws.inference import counts
+from glws.inference.enumeration import enumerate_posterior
+from glws.inference.forms import AbstractForm, Answer, Counts, InstanceWeights, PairWeights, Presence
+from glws.inference.trellis import build, trellis_posterior
+
+MAX_PAIR_CLASSES = 64
+"""Above this many classes a table over pairs costs more than the trellis."""
+
+
+@dataclass(frozen=True, eq=False)
+class Automata(AbstractForm):
+    """Any automata: group g has `automata[index[g]]`. Each group is answered by the engine that suits it."""
+
+    automata: tuple[Automaton, ...]
+    index: Int[Tensor, "groups"]
+
+    @classmethod
+    def of(cls, automata: Automaton | Sequence[Automaton], groups: int) -> Automata:
+        """One automaton for all groups, or one for each; those that are the same object are kept once."""
+        if isinstance(automata, Automaton):
+            return cls((automata,), torch.zeros(groups, dtype=torch.int64))
+        numbers: dict[int, int] = {}
+        index = [numbers.setdefault(id(automaton), len(numbers)) for automaton in automata]
+        distinct = {number: automaton for number, automaton in zip(index, automata, strict=True)}
+        return cls(tuple(distinct.values()), torch.tensor(index, dtype=torch.int64))
+
+    def engine(self, size: int | None) -> str:
+        """The engines in use, joined by a plus where automata differ."""
+        return " + ".join(dict.fromkeys(chosen_engine(automaton, size or 3) for automaton in self.automata))
+
+    def automaton(self, group: int, length: int) -> Automaton:
+        """The automaton of the group."""
+        return self.automata[int(self.index[group])]
+
+    def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
+        """By the short forms where there are any, else by the trellis."""
+        size = common_size(potentials, lengths)
+        solvers = [_solver(automaton, size or potentials.shape[1], size is not None) for automaton in self.automata]
+        if len(set(solvers)) == 1:
+            return solvers[0](self, potentials, lengths)
+        log_likelihood = potentials.new_empty(len(lengths))
+        marginals = torch.empty_like(potentials)
+        for solver in dict.fromkeys(solvers):
+            where, form = self._those([other is solver for other in solvers])
+            log_likelihood[where], marginals[where] = solver(form, potentials[where], lengths[where])
+        return log_likelihood, marginals
+
+    def _those(self, wanted: list[bool]) -> tuple[Tensor, Automata]:
+        """The groups with the wanted automata, and the form of just these."""
+        kept = torch.tensor(wanted, device=self.index.device)
+        where = kept[self.index].nonzero()[:, 0]
+        numbers = kept.cumsum(0) - 1
+        automata = tuple(automaton for automaton, chosen in zip(self.automata, wanted, strict=True) if chosen)
+        return where, Automata(automata, numbers[self.index[where]])
+
+    def rows(self, values: Sequence[npt.NDArray[Any]] | npt.NDArray[Any]) -> Tensor:
+        """One array for each distinct automaton, laid out for the groups."""
+        return torch.from_numpy(np.asarray(values)).to(self.index.device)[self.index]
+
+
+def by_trellis(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
+    """Forward and backward, any automaton."""
+    return trellis_posterior(potentials, lengths, build(form.automata, form.index))
+
+
+def by_enumeration(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
+    """All labelings, written down."""
+    automata = [form.automata[number] for number in form.index.tolist()]
+    return enumerate_posterior(potentials, lengths.tolist(), automata)
+
+
+def _by_singles(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
+    return InstanceWeights(form.rows([a.log_singles for a in form.automata])).solve(potentials, lengths)
+
+
+def _by_pairs(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
+    return PairWeights(form.rows([a.log_pairs for a in form.automata])).solve(potentials, lengths)
+
+
+def _by_counts(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
+    ranges = np.array([_known(automaton).interval(potentials.shape[1]) for automaton in form.automata])
+    low, high = form.rows(ranges).unbind(1)
+    hard = np.array_equal(ranges[:, 0], ranges[:, 1])
+    weights = counts.Exactly(low) if hard else counts.Between(low, high)
+    return Counts(_counted(form), weights).solve(potentials, lengths)
+
+
+def _by_weighted_counts(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
+    log_weights = form.rows([_known(a).up_to(potentials.shape[1]) for a in form.automata])
+    return Counts(_counted(form), counts.Weighted(log_weights)).solve(potentials, lengths)
+
+
+def _known(automaton: Automaton) -> CountWeights:
+    weights = automaton.count_weights
+    assert weights is not None, "asked only of automata that count"
+    return weights
+
+
+def _counted(form: Automata) -> Tensor:
+    return form.rows([_known(automaton).counted for automaton in form.automata])
+
+
+def _by_presence(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
+    present = form.rows([np.array(_is_presence(_known(automaton))) for automaton in form.automata])
+    return Presence(_counted(form), present).solve(potentials, lengths)
+
+
+def common_size(potentials: Tensor, lengths: Tensor) -> int | None:
+    """1 or 2 where all groups are of that size, else None; a longer size makes no difference."""
+    instances = potentials.shape[1]
+    return instances if instances in (1, 2) and bool((lengths == instances).all()) else None
+
+
+Solver = Callable[[Automata, Tensor, Tensor], Answer]
+
+
+def _solver(automaton: Automaton, most: int, all_alike: bool) -> Solver:
+    """What answers for this automaton in groups of at most so many instances (of exactly so many, if all alike)."""
+    if most == 1 and all_alike:
+        return _by_singles
+    if most == 2 and all_alike and automaton.num_symbols <= MAX_PAIR_CLASSES:
+        return _by_pairs
+    weights = automaton.count_weights
+    if weights is None:
+        return by_trellis
+    if _is_presence(weights) or _is_absence(weights):
+        return _by_presence
+    return _by_weighted_counts if weights.interval(most) is None else _by_counts
+
+
+def _is_absence(weights: CountWeights) -> bool:
+    return weights.period == 0 and weights.log_weights.tolist() == [0.0]
+
+
+def _is_presence(weights: CountWeights) -> bool:
+    return weights.period == 1 and weights.log_weights.tolist() == [-np.inf, 0.0]
+
+
+def chosen_engine(automaton: Automaton, length: int) -> str:
+    """The engine that `infer` takes for groups of this length: "closed", "counts" or "trellis"."""
+    solver = _solver(automaton, length, True)
+    if solver is by_trellis:
+        return "trellis"
+    return "counts" if solver in (_by_counts, _by_weighted_counts) else "closed"
+
+
+def spelled_out(form: AbstractForm, lengths: Int[Tensor, "groups"]) -> Automata:
+    """Any form as automata, one for each group."""
+    if isinstance(form, Automata):
+        return form
+    automata = [form.automaton(group, length) for group, length in enumerate(lengths.tolist())]
+    return Automata.of(automata, len(automata)).to(lengths.device)
