@@ -1,0 +1,13 @@
+"""Exact counts: "exactly m of these", "between a and b", a noisy total, a prior share; see `count_posterior`."""
+
+from glws.inference.counts.posterior import METHODS as METHODS
+from glws.inference.counts.posterior import CountResult as CountResult
+from glws.inference.counts.posterior import count_posterior as count_posterior
+from glws.inference.counts.weights import Between as Between
+from glws.inference.counts.weights import Exactly as Exactly
+from glws.inference.counts.weights import Weighted as Weighted
+from glws.inference.counts.weights import Weights as Weights
+from glws.inference.counts.weights import binomial as binomial
+from glws.inference.counts.weights import geometric_noise as geometric_noise
+from glws.inference.counts.weights import hypergeometric as hypergeometric
+from glws.inference.counts.weights import laplace_noise as laplace_noise

@@ -1,0 +1,18 @@
+"""Where one method overtakes another: the only place with such numbers.
+
+Measured by `python benchmarks/counts.py --thresholds` on one thread; they decide speed, never the answer.
+"""
+
+from __future__ import annotations
+
+# Compiled: up to this many instances the tilted recursion beats the characteristic function.
+COMPILED_SHORT_EXACT = 80
+COMPILED_SHORT_WEIGHTED = 256
+# Up to this many instances in all, compiling (seconds, the first time) would never be repaid: plain torch answers.
+TORCH_TINY = 64
+# Plain torch: up to this many instances the log-space recursion beats the characteristic function.
+TORCH_SHORT = 25
+# Variance of the tilted count from which power sums replace the loop over frequencies. The compiled series holds
+# `fourier.MAX_TERMS` terms, enough from 49 on, the plain one `characteristic.MAX_TERMS`, enough from 30 on.
+COMPILED_SMOOTH_VARIANCE = 100.0
+TORCH_SMOOTH_VARIANCE = 36.0

@@ -1,0 +1,126 @@
+"""What is known about the number of counted instances: the weight ω(k) = p(w | S = k), for a batch of problems."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Exactly:
+    """Exactly `count` instances are counted: ω(k) = 1 at k = count, else 0."""
+
+    count: Int[Tensor, "problems"]
+
+
+@dataclass(frozen=True)
+class Between:
+    """Between `low` and `high` instances are counted, both included: ω(k) = 1 there, else 0.
+
+    "At least m" is low = m and any high >= the length; "at most m" is low <= 0 and high = m. An empty range is
+    impossible.
+    """
+
+    low: Int[Tensor, "problems"]
+    high: Int[Tensor, "problems"]
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """Any weights: column k holds log ω(k), -inf for "cannot be". Columns beyond a problem's length are not read."""
+
+    log_weights: Float[Tensor, "problems counts"]
+
+
+Weights = Exactly | Between | Weighted
+
+
+def binomial(lengths: Int[Tensor, "problems"], prior: Float[Tensor, "problems"] | float) -> Weighted:
+    """The group is a sample of a population in which a share `prior` is counted: ω(k) = Binomial(k; L, prior).
+
+    ω is the whole binomial probability C(L, k) π^k (1-π)^(L-k), the chance of the *total* k; it is not divided by
+    C(L, k). Divided, ω would be the prior of one labeling, a product over instances: it would only shift every logit by
+    log π/(1-π), and the instances would not learn from each other's count. As it stands the prior is laid on a model
+    that may already contain it, so it sharpens mildly. π = 0 and π = 1 allow one count only.
+
+    >>> binomial(torch.tensor([2]), 0.5).log_weights.exp()
+    tensor([[0.2500, 0.5000, 0.2500]], dtype=torch.float64)
+    """
+    counts, size = _counts_and_sizes(lengths)
+    share = torch.as_tensor(prior, dtype=torch.float64, device=lengths.device).reshape(-1, 1)
+    log_weights = (
+        _log_choose(size, counts) + torch.special.xlogy(counts, share) + torch.special.xlog1py(size - counts, -share)
+    )
+    return Weighted(_within(log_weights, lengths))
+
+
+def hypergeometric(
+    lengths: Int[Tensor, "problems"], population: Int[Tensor, "problems"] | int, counted: Int[Tensor, "problems"] | int
+) -> Weighted:
+    """The group is drawn without replacement from `population` instances of which `counted` are counted.
+
+    ω(k) = C(counted, k) C(population - counted, L - k) / C(population, L), again the chance of the total (see
+    `binomial`). A group larger than the population is impossible.
+
+    >>> hypergeometric(torch.tensor([2]), 4, 2).log_weights.exp()
+    tensor([[0.1667, 0.6667, 0.1667]], dtype=torch.float64)
+    """
+    counts, size = _counts_and_sizes(lengths)
+    whole = torch.as_tensor(population, dtype=torch.float64, device=lengths.device).reshape(-1, 1)
+    part = torch.as_tensor(counted, dtype=torch.float64, device=lengths.device).reshape(-1, 1)
+    ways = _log_choose(part, counts) + _log_choose(whole - part, size - counts)
+    log_weights = torch.where(size <= whole, ways - _log_choose(whole, size), -math.inf)
+    return Weighted(_within(log_weights, lengths))
+
+
+def geometric_noise(observed: Int[Tensor, "problems"], scale: float, lengths: Int[Tensor, "problems"]) -> Weighted:
+    """An observed count with two-sided geometric noise.
+
+    p(observed | k) = (1-α)/(1+α) α^|observed - k|, α = e^(-1/scale).
+
+    This is what the geometric privacy mechanism releases with ε = 1/scale. The observed count may lie outside 0 .. L.
+
+    >>> geometric_noise(torch.tensor([1]), 1 / math.log(2), torch.tensor([2])).log_weights.exp()
+    tensor([[0.1667, 0.3333, 0.1667]], dtype=torch.float64)
+    """
+    counts, _ = _counts_and_sizes(lengths)
+    distance = (observed[:, None] - counts).abs()
+    log_weights = math.log(math.tanh(0.5 / scale)) - distance / scale
+    return Weighted(_within(log_weights, lengths))
+
+
+def laplace_noise(observed: Float[Tensor, "problems"], scale: float, lengths: Int[Tensor, "problems"]) -> Weighted:
+    """An observed total with Laplace noise: density p(observed | k) = exp(-|observed - k| / scale) / (2 scale).
+
+    This is what the Laplace privacy mechanism releases with ε = 1/scale. The observed total need not be whole.
+
+    >>> laplace_noise(torch.tensor([0.5]), 0.5, torch.tensor([2])).log_weights
+    tensor([[-1., -1., -3.]], dtype=torch.float64)
+    """
+    counts, _ = _counts_and_sizes(lengths)
+    log_weights = -(observed.double()[:, None] - counts).abs() / scale - math.log(2.0 * scale)
+    return Weighted(_within(log_weights, lengths))
+
+
+def _counts_and_sizes(lengths: Int[Tensor, "problems"]) -> tuple[Float[Tensor, "counts"], Float[Tensor, "problems 1"]]:
+    columns = int(lengths.max()) + 1 if lengths.numel() else 1
+    return torch.arange(columns, dtype=torch.float64, device=lengths.device), lengths.double()[:, None]
+
+
+def _log_choose(n: Float[Tensor, "*#shape"], k: Float[Tensor, "*#shape"]) -> Tensor:
+    """log C(n, k), -inf outside 0 <= k <= n."""
+    inside = (k >= 0) & (k <= n)
+    k = torch.where(inside, k, 0.0)
+    n = torch.where(inside, n, 0.0)
+    return torch.where(inside, torch.lgamma(n + 1) - torch.lgamma(k + 1) - torch.lgamma(n - k + 1), -math.inf)
+
+
+def _within(
+    log_weights: Float[Tensor, "problems counts"], lengths: Int[Tensor, "problems"]
+) -> Float[Tensor, "problems counts"]:
+    counts = torch.arange(log_weights.shape[1], device=lengths.device)
+    return torch.where(counts <= lengths[:, None], log_weights, -math.inf)

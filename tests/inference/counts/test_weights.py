@@ -1,0 +1,65 @@
+"""The families of weights."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+
+from glws.inference.counts import binomial, count_posterior, geometric_noise, hypergeometric, laplace_noise
+
+LENGTHS = torch.tensor([4, 0, 9])
+
+
+def test_binomial_weights_are_the_binomial_law_of_each_length() -> None:
+    weights = binomial(LENGTHS, torch.tensor([0.3, 0.5, 0.9], dtype=torch.float64)).log_weights.exp().numpy()
+    for row, n, share in zip(weights, LENGTHS.tolist(), (0.3, 0.5, 0.9), strict=True):
+        np.testing.assert_allclose(row, scipy.stats.binom.pmf(np.arange(10), n, share), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("share", "only"), [(0.0, 0), (1.0, 4)])
+def test_a_share_of_zero_or_one_allows_one_count(share: float, only: int) -> None:
+    log_weights = binomial(torch.tensor([4]), share).log_weights[0]
+    assert log_weights[only] == 0.0
+    assert log_weights.exp().sum() == 1.0
+
+
+def test_hypergeometric_weights_are_the_hypergeometric_law() -> None:
+    weights = hypergeometric(LENGTHS, 20, 7).log_weights.exp().numpy()
+    for row, n in zip(weights, LENGTHS.tolist(), strict=True):
+        np.testing.assert_allclose(row, scipy.stats.hypergeom.pmf(np.arange(10), 20, 7, n), rtol=1e-12, atol=1e-300)
+
+
+def test_a_group_larger_than_its_population_is_impossible() -> None:
+    assert hypergeometric(torch.tensor([4]), 3, 2).log_weights.max() == -math.inf
+
+
+def test_geometric_noise_is_a_law_of_the_observation() -> None:
+    lengths = torch.tensor([3]).expand(401)
+    seen = geometric_noise(torch.arange(-200, 201), 2.5, lengths).log_weights.exp()
+    torch.testing.assert_close(seen.sum(0), torch.ones(4, dtype=torch.float64), rtol=0, atol=1e-12)
+
+
+def test_laplace_noise_is_the_laplace_density() -> None:
+    observed = torch.tensor([1.3, -0.2, 12.0], dtype=torch.float64)
+    weights = laplace_noise(observed, 0.7, LENGTHS).log_weights.exp().numpy()
+    for row, n, seen in zip(weights, LENGTHS.tolist(), observed.tolist(), strict=True):
+        density = scipy.stats.laplace.pdf(seen, loc=np.arange(10), scale=0.7)
+        np.testing.assert_allclose(row, np.where(np.arange(10) <= n, density, 0.0), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("weights", "loss", "posterior"),
+    [
+        (binomial(torch.tensor([4]), 0.5), 1.211417, [0.919570, 0.173201, 0.619847, 0.274788]),
+        (hypergeometric(torch.tensor([4]), 20, 10), 1.153413, [0.922418, 0.169022, 0.625435, 0.270175]),
+    ],
+)
+def test_the_worked_example_of_a_prior_over_a_batch(weights, loss: float, posterior: list[float]) -> None:
+    probability = torch.tensor([[0.9, 0.2, 0.6, 0.3]], dtype=torch.float64)
+    result = count_posterior((1 - probability).log(), probability.log(), torch.tensor([4]), weights)
+    assert -result.log_likelihood.item() == pytest.approx(loss, abs=1e-6)  # six digits are given
+    np.testing.assert_allclose(result.marginals[0].numpy(), posterior, atol=1e-6)
