@@ -7,5 +7,7 @@ from glws.inference.forms import Counts as Counts
 from glws.inference.forms import InstanceWeights as InstanceWeights
 from glws.inference.forms import PairWeights as PairWeights
 from glws.inference.forms import Presence as Presence
+from glws.inference.joint import JointCounts as JointCounts
+from glws.inference.joint import PresenceSet as PresenceSet
 from glws.inference.posterior import Posterior as Posterior
 from glws.inference.posterior import infer as infer

@@ -16,7 +16,7 @@ from glws.inference.forms import Answer
 from glws.inference.problem import Problem, Weak, problem
 
 SPELLED_OUT = {"trellis": automata_form.by_trellis, "enumeration": automata_form.by_enumeration}
-ENGINES = ("auto", "closed", "counts", *SPELLED_OUT)
+ENGINES = ("auto", "closed", "counts", "joint counts", *SPELLED_OUT)
 
 
 @dataclass(frozen=True, eq=False)

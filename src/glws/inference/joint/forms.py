@@ -1,0 +1,189 @@
+"""The two forms: how many labels of every class, and which classes occur."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from glws.automata import Automaton, nothing
+from glws.automata.explore import explore_steps
+from glws.errors import DataError
+from glws.inference.forms import AbstractForm, Answer
+from glws.inference.joint.exact import exact_posterior
+from glws.inference.joint.groups import Groups, gathered, scattered
+from glws.inference.joint.limits import MAX_SET, MOST_STATES, STATE_BUDGET
+from glws.inference.joint.saddle import corrected_posterior, tilted_posterior
+from glws.inference.joint.subsets import subset_posterior
+
+METHODS = ("auto", "exact", "corrected", "tilted")
+
+
+@dataclass(frozen=True, eq=False)
+class JointCounts(AbstractForm):
+    """How many labels of a group are of each class, all classes at once.
+
+        p(w | y) = 1 where every class k occurs exactly counts[k] times, else 0
+
+    The counts of a group must sum to its length; if they do not, or if one is negative, the group is impossible.
+
+    method: "exact" by a recursion over count vectors, Π_k (counts[k] + 1) states. "tilted" by the multi-class tilt, an
+    approximation for groups of any size: q_j(k) ∝ p_j(k) e^{θ_k} with Σ_j q_j(k) = counts[k], and the saddle-point
+    approximation of the log-likelihood; both errors fall as 1 / counts. "corrected" has the same log-likelihood and
+    better posteriors, with errors that fall as 1 / counts²; their sums are the counts as well. "auto" takes for each
+    group the exact one up to STATE_BUDGET states, the corrected one above.
+
+    `infer` takes the posteriors as the gradient of the log-likelihood. So they are with "exact". With "tilted" they are
+    the gradient of its leading term (the determinant held constant), with "corrected" close to the exact gradient.
+
+    >>> form = JointCounts(torch.tensor([[1, 1, 1]]))
+    >>> log_probs = torch.tensor([[[0.7, 0.2, 0.1], [0.4, 0.4, 0.2], [0.2, 0.3, 0.5]]]).log()
+    >>> log_likelihood, marginals = form.solve(log_probs, torch.tensor([3]))
+    >>> log_likelihood.exp()
+    tensor([0.2500])
+    >>> marginals[0]
+    tensor([[0.7280, 0.1920, 0.0800],
+            [0.2080, 0.5920, 0.2000],
+            [0.0640, 0.2160, 0.7200]])
+    """
+
+    counts: Int[Tensor, "groups classes"]
+    method: str = "auto"
+
+    def engine(self, size: int | None) -> str:
+        """Count vectors have an engine of their own."""
+        return "joint counts"
+
+    def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
+        """log Z and q_j(k), computed in float64."""
+        _check_shape("counts", self.counts, potentials)
+        if self.method not in METHODS:
+            raise DataError(f"method must be one of {', '.join(METHODS)}, found {self.method!r}")
+        counts = self.counts.long()
+        possible = (counts >= 0).all(1) & (counts.sum(1) == lengths)
+        return _answered(self._posterior, potentials, counts, lengths, possible)
+
+    def automaton(self, group: int, length: int) -> Automaton:
+        """All count vectors up to `counts` as states: small counts only (see `glws.automata.state_budget`)."""
+        start = tuple(self.counts[group].tolist())
+        if min(start) < 0:
+            return nothing(len(start))
+
+        def step(left: tuple[int, ...], symbol: int) -> tuple[int, ...] | None:
+            return (*left[:symbol], left[symbol] - 1, *left[symbol + 1 :]) if left[symbol] else None
+
+        return Automaton(*explore_steps(len(start), start, step, lambda left: not any(left)))
+
+    def _posterior(self, groups: Groups) -> Answer:
+        """Each group by its method."""
+        log_states = torch.log1p(groups.counts.double()).sum(1)
+        if self.method in ("tilted", "corrected"):
+            return (tilted_posterior if self.method == "tilted" else corrected_posterior)(groups)
+        if self.method == "exact":
+            _check_states(log_states)
+            return exact_posterior(groups)
+        is_small = log_states < math.log(STATE_BUDGET + 0.5)
+        if bool(is_small.all()):
+            return exact_posterior(groups)
+        log_likelihood, marginals = groups.potentials.new_empty(len(is_small)), torch.empty_like(groups.potentials)
+        for is_chosen, solve in ((is_small, exact_posterior), (~is_small, corrected_posterior)):
+            chosen = is_chosen.nonzero()[:, 0]
+            if len(chosen):
+                log_likelihood[chosen], marginals[chosen] = solve(groups.select(chosen))
+        return log_likelihood, marginals
+
+
+@dataclass(frozen=True, eq=False)
+class PresenceSet(AbstractForm):
+    """Which classes occur in a group: all of these, each at least once, and no others.
+
+        p(w | y) = 1 where {y_1, ..., y_L} = the classes that are present, else 0
+
+    Exact, by a recursion over the subsets seen so far, for sets of up to MAX_SET classes in time L · 2^|set|; `solve`
+    raises `DataError` for a larger one. A group shorter than its set is impossible, and so is the empty set for a group
+    that is not empty.
+
+    >>> form = PresenceSet(torch.tensor([[True, True, False]]))
+    >>> log_probs = torch.tensor([[[0.7, 0.2, 0.1], [0.4, 0.4, 0.2]]]).log()
+    >>> log_likelihood, marginals = form.solve(log_probs, torch.tensor([2]))
+    >>> log_likelihood.exp()
+    tensor([0.3600])
+    >>> marginals[0]
+    tensor([[0.7778, 0.2222, 0.0000],
+            [0.2222, 0.7778, 0.0000]])
+    """
+
+    present: Bool[Tensor, "groups classes"]
+
+    def engine(self, size: int | None) -> str:
+        """Answered next to count vectors."""
+        return "joint counts"
+
+    def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
+        """log Z and q_j(k), computed in float64."""
+        _check_shape("present", self.present, potentials)
+        sizes = self.present.sum(1)
+        possible = (sizes <= lengths) & ((sizes > 0) | (lengths == 0))
+        _check_sets(torch.where(possible, sizes, 0))
+        return _answered(subset_posterior, potentials, self.present.long(), lengths, possible)
+
+    def automaton(self, group: int, length: int) -> Automaton:
+        """The subsets seen so far as states."""
+        wanted: frozenset[int] = frozenset(self.present[group].nonzero()[:, 0].tolist())
+        nobody: frozenset[int] = frozenset()
+
+        def step(seen: frozenset[int], symbol: int) -> frozenset[int] | None:
+            return seen | {symbol} if symbol in wanted else None
+
+        return Automaton(*explore_steps(self.present.shape[1], nobody, step, lambda seen: seen == wanted))
+
+
+def _answered(
+    posterior: Callable[[Groups], Answer],
+    potentials: Float[Tensor, "groups instances classes"],
+    counts: Int[Tensor, "groups classes"],
+    lengths: Int[Tensor, "groups"],
+    possible: Bool[Tensor, "groups"],
+) -> Answer:
+    """Impossible groups are emptied on the way in, and marked on the way out."""
+    if len(lengths) == 0:
+        return potentials.new_zeros(0), torch.zeros_like(potentials)
+    with torch.no_grad():
+        kept = torch.where(possible[:, None], counts, 0)
+        groups, classes = gathered(potentials.detach(), kept, torch.where(possible, lengths, 0))
+        log_likelihood, columns = posterior(groups)
+        marginals = scattered(columns, classes, potentials.shape[2])
+        log_likelihood = torch.where(possible, log_likelihood, -torch.inf).to(potentials.dtype)
+        marginals = torch.where((log_likelihood > -torch.inf)[:, None, None], marginals, 0.0)
+    return log_likelihood, marginals.to(potentials.dtype)
+
+
+def _check_shape(name: str, given: Tensor, potentials: Tensor) -> None:
+    groups, _, classes = potentials.shape
+    if given.shape != (groups, classes):
+        raise DataError(f"{name} must be [{groups} groups, {classes} classes], found shape {list(given.shape)}")
+
+
+def _check_states(log_states: Float[Tensor, "groups"]) -> None:
+    too_many = (log_states > math.log(MOST_STATES)).nonzero()
+    if len(too_many):
+        group = int(too_many[0])
+        number = math.exp(float(log_states[group]))
+        raise DataError(
+            f"group {group}: exact counts would need {number:.1e} count vectors, more than {MOST_STATES:.0e}; "
+            'take method="corrected" or "auto"'
+        )
+
+
+def _check_sets(sizes: Int[Tensor, "groups"]) -> None:
+    too_large = (sizes > MAX_SET).nonzero()
+    if len(too_large):
+        group = int(too_large[0])
+        raise DataError(
+            f"group {group}: a set of {int(sizes[group])} classes is more than the {MAX_SET} that are answered "
+            "exactly; say of each class by itself whether it occurs, or give an automaton"
+        )
