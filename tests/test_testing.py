@@ -9,7 +9,7 @@ from strategies import random_automaton
 from torch import Tensor
 
 from glws.automata import all_equal, at_least, exactly, from_table
-from glws.inference import AbstractForm, Presence
+from glws.inference import AbstractForm, PresenceWeights
 from glws.supervision import SHARED, AbstractSupervision, Constraints
 from glws.testing import CHECKS, check_supervision
 
@@ -24,7 +24,8 @@ class AtLeastOne(AbstractSupervision):
     def form(self, lengths: Tensor) -> AbstractForm:
         counted = torch.zeros(len(self), self.num_classes, dtype=torch.bool)
         counted[:, 1] = True
-        return Presence(counted, self.positive)
+        allowed = torch.stack([~self.positive, self.positive], 1)
+        return PresenceWeights(counted, allowed.double().log())
 
     def log_weight(self, group: int, labels: Sequence[int]) -> float:
         return 0.0 if (1 in labels) == bool(self.positive[group]) else -torch.inf

@@ -7,7 +7,7 @@ from strategies import random_automaton, random_log_probs
 import glws
 from glws.automata import Automaton, all_equal, any_of, anything, exactly, from_table, none_of, nothing, string
 from glws.errors import AutomatonError, DataError
-from glws.inference import InstanceWeights, PairWeights
+from glws.inference import TableWeights
 
 WEAK = {
     "count": exactly(2, of=1, num_symbols=3),
@@ -164,12 +164,12 @@ def test_sum_over_paths_has_no_single_best_labeling() -> None:
 def test_forms_can_be_asked_directly() -> None:
     weights = torch.rand(4, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     log_probs = random_log_probs(13, 4, 1, 3)
-    one = glws.infer(log_probs, InstanceWeights(weights.log()))
+    one = glws.infer(log_probs, TableWeights(weights.log()))
     assert torch.allclose(one.log_likelihood, (log_probs[:, 0] + weights.log()).logsumexp(-1))
     table = torch.rand(4, 3, 3, generator=torch.Generator().manual_seed(2), dtype=torch.float64).log()
     pairs = random_log_probs(14, 4, 2, 3)
     for engine in ("closed", "trellis", "enumeration"):
-        two = glws.infer(pairs, PairWeights(table), engine=engine)
+        two = glws.infer(pairs, TableWeights(table), engine=engine)
         joint = pairs[:, 0, :, None] + pairs[:, 1, None, :] + table
         assert torch.allclose(two.log_likelihood, joint.flatten(1).logsumexp(-1), atol=1e-12)
 

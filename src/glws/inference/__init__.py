@@ -3,10 +3,10 @@
 from glws.inference.automata_form import Automata as Automata
 from glws.inference.automata_form import chosen_engine as chosen_engine
 from glws.inference.forms import AbstractForm as AbstractForm
+from glws.inference.forms import Answer as Answer
 from glws.inference.forms import Counts as Counts
-from glws.inference.forms import InstanceWeights as InstanceWeights
-from glws.inference.forms import PairWeights as PairWeights
-from glws.inference.forms import Presence as Presence
+from glws.inference.forms import PresenceWeights as PresenceWeights
+from glws.inference.forms import TableWeights as TableWeights
 from glws.inference.joint import JointCounts as JointCounts
 from glws.inference.joint import PresenceSet as PresenceSet
 from glws.inference.posterior import Posterior as Posterior

@@ -16,7 +16,7 @@ from glws.automata import Automaton
 from glws.automata.structure import CountWeights
 from glws.inference import counts
 from glws.inference.enumeration import enumerate_posterior
-from glws.inference.forms import AbstractForm, Answer, Counts, InstanceWeights, PairWeights, Presence
+from glws.inference.forms import AbstractForm, Answer, Counts, PresenceWeights, TableWeights
 from glws.inference.trellis import build, trellis_posterior
 
 MAX_PAIR_CLASSES = 64
@@ -86,11 +86,11 @@ def by_enumeration(form: Automata, potentials: Tensor, lengths: Tensor) -> Answe
 
 
 def _by_singles(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
-    return InstanceWeights(form.rows([a.log_singles for a in form.automata])).solve(potentials, lengths)
+    return TableWeights(form.rows([a.log_singles for a in form.automata])).solve(potentials, lengths)
 
 
 def _by_pairs(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
-    return PairWeights(form.rows([a.log_pairs for a in form.automata])).solve(potentials, lengths)
+    return TableWeights(form.rows([a.log_pairs for a in form.automata])).solve(potentials, lengths)
 
 
 def _by_counts(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
@@ -117,8 +117,8 @@ def _counted(form: Automata) -> Tensor:
 
 
 def _by_presence(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
-    present = form.rows([np.array(_is_presence(_known(automaton))) for automaton in form.automata])
-    return Presence(_counted(form), present).solve(potentials, lengths)
+    log_weights = form.rows([_known(automaton).up_to(1) for automaton in form.automata])
+    return PresenceWeights(_counted(form), log_weights).solve(potentials, lengths)
 
 
 def common_size(potentials: Tensor, lengths: Tensor) -> int | None:
@@ -139,17 +139,15 @@ def _solver(automaton: Automaton, most: int, all_alike: bool) -> Solver:
     weights = automaton.count_weights
     if weights is None:
         return by_trellis
-    if _is_presence(weights) or _is_absence(weights):
+    if _is_presence(weights):
         return _by_presence
     return _by_weighted_counts if weights.interval(most) is None else _by_counts
 
 
-def _is_absence(weights: CountWeights) -> bool:
-    return weights.period == 0 and weights.log_weights.tolist() == [0.0]
-
-
 def _is_presence(weights: CountWeights) -> bool:
-    return weights.period == 1 and weights.log_weights.tolist() == [-np.inf, 0.0]
+    """Whether it only matters if there is any: none allowed, or one as good as more."""
+    counts = len(weights.log_weights)
+    return (weights.period == 0 and counts == 1) or (weights.period == 1 and counts <= 2)
 
 
 def chosen_engine(automaton: Automaton, length: int) -> str:

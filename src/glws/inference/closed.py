@@ -1,4 +1,4 @@
-"""Answers without a recursion: one instance, two instances, none of some classes, at least one of them.
+"""Answers without a recursion: none of some classes, at least one of them.
 
 All work in float64 on [groups, instances, classes] potentials and return log Z and q.
 """
@@ -10,36 +10,6 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 Answer = tuple[Float[Tensor, "groups"], Float[Tensor, "groups instances classes"]]
-
-
-def single(
-    potentials: Float[Tensor, "groups 1 classes"], log_weights: Float[Tensor, "groups classes"]
-) -> tuple[Float[Tensor, "groups"], Float[Tensor, "groups 1 classes"]]:
-    """One instance: Z = Σ_k A(k) φ(k), q(k) = A(k) φ(k) / Z."""
-    log_z, marginals = _normalise(potentials[:, 0] + log_weights)
-    return log_z, marginals[:, None]
-
-
-def pair(
-    potentials: Float[Tensor, "groups 2 classes"], log_weights: Float[Tensor, "groups classes classes"]
-) -> tuple[Float[Tensor, "groups"], Float[Tensor, "groups 2 classes"]]:
-    """Two instances: Z = Σ_{k,l} A(k,l) φ_1(k) φ_2(l), and q the sums of its rows and columns."""
-    joint = potentials[:, 0, :, None] + potentials[:, 1, None, :] + log_weights
-    log_z, share = _normalise(joint.flatten(1))
-    table = share.view_as(joint)
-    return log_z, torch.stack([table.sum(2), table.sum(1)], 1)
-
-
-def _normalise(
-    scores: Float[Tensor, "groups entries"],
-) -> tuple[Float[Tensor, "groups"], Float[Tensor, "groups entries"]]:
-    """Log of the sum of exp(scores), and the shares in it (0 where the sum is 0)."""
-    top = scores.amax(1, keepdim=True)
-    top = torch.where(top == -torch.inf, 0.0, top)
-    mass = torch.exp(scores - top)
-    total = mass.sum(1, keepdim=True)
-    share = torch.where(total > 0, mass / torch.where(total > 0, total, 1.0), 0.0)
-    return (total.log() + top)[:, 0], share
 
 
 def absent(
@@ -76,7 +46,16 @@ def _independent(potentials: Tensor, mask: Tensor) -> Answer:
     """Log of the product over instances of Σ_k φ_j(k), and the log-shares of the classes in each."""
     log_sums = torch.logsumexp(potentials, 2)
     log_shares = potentials - torch.where(log_sums == -torch.inf, 0.0, log_sums)[:, :, None]
-    return torch.where(mask, log_sums, 0.0).sum(1), torch.where(mask[:, :, None], log_shares, -torch.inf)
+    return bounded_sum(torch.where(mask, log_sums, 0.0)), torch.where(mask[:, :, None], log_shares, -torch.inf)
+
+
+def bounded_sum(values: Float[Tensor, "groups instances"]) -> Float[Tensor, "groups"]:
+    """Σ_j values_j, which at the float limits must not meet inf - inf on its way; -inf only where one of them is."""
+    total = values.sum(1)
+    length = max(values.shape[1], 1)
+    finite = torch.where(values == -torch.inf, 0.0, values)
+    total = torch.where(total.isfinite(), total, (finite / length).sum(1) * length).clamp(-1e308, 1e308)
+    return torch.where((values == -torch.inf).any(1), -torch.inf, total)
 
 
 def _finish(log_z: Tensor, log_marginals: Tensor) -> Float[Tensor, "groups instances classes"]:

@@ -1,7 +1,7 @@
 """The forms in which knowledge about a batch of groups reaches an engine.
 
 Any knowledge is an automaton. Some of it has a shorter form, which an engine answers without walking a trellis: weights
-of one instance, of a pair, presence or absence of classes, counts. A form knows its answer and its automata, so that
+of the labelings of a few instances, presence of classes, counts. A form knows its answer and its automata, so that
 every engine can be compared with every other.
 """
 
@@ -15,8 +15,9 @@ from typing import TypeVar
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
-from glws.automata import Automaton, any_of, between, exactly, from_counts, from_table, none_of
+from glws.automata import Automaton, between, exactly, from_counts, from_table
 from glws.inference import closed, counts
 
 Answer = tuple[Float[Tensor, "groups"], Float[Tensor, "groups instances classes"]]
@@ -68,55 +69,83 @@ def _with_tensors(record: T, change: Callable[[Tensor], Tensor]) -> T:
 
 
 @dataclass(frozen=True, eq=False)
-class InstanceWeights(AbstractForm):
-    """Groups of one instance: log p(w | y = k)."""
+class TableWeights(AbstractForm):
+    """Groups of n instances, log p(w | y_1..y_n) given for each labeling: a tensor [groups, classes, ..., classes].
 
-    log_weights: Float[Tensor, "groups classes"]
+    A group of another size satisfies nothing. All K^n labelings are written down, so n is 1, 2 or 3.
+    """
+
+    log_weights: Float[Tensor, "groups *classes"]
+
+    @property
+    def size(self) -> int:
+        """n, the number of instances of a group."""
+        return self.log_weights.ndim - 1
 
     def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
-        """Z = Σ_k A(k) φ(k)."""
-        return _in_double(closed.single, potentials, self.log_weights.double())
+        """Z = Σ_y A(y) Π_j φ_j(y_j), and q_j the sums of the table over the other instances."""
+        inside = resized(potentials.double(), self.size)
+        scores = self.log_weights.double()
+        for place in range(self.size):
+            scores = scores + _along(inside[:, place], place, self.size)
+        log_z, share = normalised(scores.flatten(1), lengths == self.size)
+        table = share.view_as(scores)
+        marginals = torch.stack([_summed(table, place) for place in range(self.size)], 1)
+        return log_z.to(potentials.dtype), resized(marginals, potentials.shape[1]).to(potentials.dtype)
 
     def automaton(self, group: int, length: int) -> Automaton:
-        """A table over the classes."""
+        """The table as an automaton."""
         return from_table(self.log_weights[group].double().exp().cpu().numpy())
 
 
+def resized(values: Float[Tensor, "groups instances classes"], instances: int) -> Tensor:
+    """The first `instances` of each group, with zeros where there are fewer."""
+    return values if values.shape[1] == instances else pad(values, (0, 0, 0, instances - values.shape[1]))
+
+
+def normalised(scores: Float[Tensor, "groups entries"], fits: Bool[Tensor, "groups"]) -> tuple[Tensor, Tensor]:
+    """Log of the sum of exp(scores), and the shares in it; -inf and zeros in groups that do not fit."""
+    allowed = torch.where(fits[:, None], scores, -torch.inf)
+    top = allowed.amax(1, keepdim=True)
+    top = torch.where(top == -torch.inf, 0.0, top)
+    mass = torch.exp(allowed - top)
+    total = mass.sum(1, keepdim=True)
+    return (total.log() + top)[:, 0], mass / torch.where(total > 0, total, 1.0)
+
+
+def _along(row: Float[Tensor, "groups classes"], place: int, size: int) -> Tensor:
+    return row.view(len(row), *[1] * place, -1, *[1] * (size - 1 - place))
+
+
+def _summed(table: Tensor, place: int) -> Float[Tensor, "groups classes"]:
+    others = [axis for axis in range(1, table.ndim) if axis != place + 1]
+    return table.sum(others) if others else table
+
+
 @dataclass(frozen=True, eq=False)
-class PairWeights(AbstractForm):
-    """Groups of two instances: log p(w | y_1 = k, y_2 = l)."""
-
-    log_weights: Float[Tensor, "groups classes classes"]
-
-    def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
-        """Z = Σ_{k,l} A(k,l) φ_1(k) φ_2(l)."""
-        return _in_double(closed.pair, potentials, self.log_weights.double())
-
-    def automaton(self, group: int, length: int) -> Automaton:
-        """A table over pairs of classes."""
-        return from_table(self.log_weights[group].double().exp().cpu().numpy())
-
-
-@dataclass(frozen=True, eq=False)
-class Presence(AbstractForm):
-    """Whether any label is among the counted classes: at least one (True), or none (False)."""
+class PresenceWeights(AbstractForm):
+    """log p(w | none of the counted classes occurs), log p(w | at least one does), as [groups, 2]."""
 
     counted: Bool[Tensor, "groups classes"]
-    present: Bool[Tensor, "groups"]
+    log_weights: Float[Tensor, "groups 2"]
 
     def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
-        """Both closed forms, each group by its own."""
-        mask = real_instances(potentials, lengths)
-        log_some, some = _in_double(closed.present, potentials, mask, self.counted)
-        log_none, none = _in_double(closed.absent, potentials, mask, self.counted)
-        here = self.present
-        return torch.where(here, log_some, log_none), torch.where(here[:, None, None], some, none)
+        """Z = A_none Z_none + A_some Z_some, both in closed form, and q their mixture."""
+        real = real_instances(potentials, lengths)
+        log_none, none = closed.absent(potentials.double(), real, self.counted)
+        log_some, some = closed.present(potentials.double(), real, self.counted)
+        log_parts = torch.stack([log_none, log_some], 1) + self.log_weights.double()
+        log_z, mixture = normalised(log_parts, torch.ones_like(lengths, dtype=torch.bool))
+        marginals = mixture[:, 0, None, None] * none + mixture[:, 1, None, None] * some
+        return log_z.to(potentials.dtype), marginals.to(potentials.dtype)
 
     def automaton(self, group: int, length: int) -> Automaton:
-        """At least one, or none."""
-        symbols = self.counted[group].nonzero()[:, 0].tolist()
-        build_one = any_of if bool(self.present[group]) else none_of
-        return build_one(symbols, self.counted.shape[1])
+        """Two states: nothing counted so far, and something."""
+        counted = self.counted[group].tolist()
+        absent, present = self.log_weights[group].tolist()
+        arcs = [(0, symbol, int(inside)) for symbol, inside in enumerate(counted)]
+        arcs += [(1, symbol, 1) for symbol in range(len(counted))]
+        return Automaton(2, len(counted), arcs, final={0: absent, 1: present}).trim()
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,8 +186,3 @@ def _within(phi: Tensor, chosen: Tensor) -> tuple[Float[Tensor, "groups instance
     some = torch.where(chosen[:, None], phi, -torch.inf)
     total = torch.logsumexp(some, 2)
     return total, torch.exp(some - torch.where(total == -torch.inf, 0.0, total)[:, :, None])
-
-
-def _in_double(function: Callable[..., Answer], potentials: Tensor, *arguments: Tensor) -> Answer:
-    log_likelihood, marginals = function(potentials.double(), *arguments)
-    return log_likelihood.to(potentials.dtype), marginals.to(potentials.dtype)

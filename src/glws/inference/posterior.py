@@ -33,6 +33,16 @@ class Posterior:
     _problem: Problem = field(repr=False)
 
     @property
+    def potentials(self) -> Float[Tensor, "groups instances classes"]:
+        """What was asked about: log-predictions plus evidence, 0 in padding."""
+        return self._problem.potentials.detach()
+
+    @property
+    def lengths(self) -> Int[Tensor, "groups"]:
+        """How many instances each group has."""
+        return self._problem.lengths
+
+    @property
     def impossible(self) -> Bool[Tensor, "groups"]:
         """The groups that no labeling of positive probability satisfies."""
         return self.log_likelihood.detach() == -torch.inf
@@ -121,9 +131,13 @@ class _Question:
 def _solve(asked: Problem, engine: str) -> Answer:
     if asked.potentials.shape[0] == 0:
         return asked.potentials.new_zeros(0), torch.zeros_like(asked.potentials)
-    if engine in SPELLED_OUT or asked.potentials.shape[1] == 0:
-        solver = SPELLED_OUT.get(engine, automata_form.by_trellis)
-        return solver(automata_form.spelled_out(asked.form, asked.lengths), asked.potentials, asked.lengths)
+    if asked.potentials.shape[1] == 0:  # engines may count on one instance, be it padding
+        wider = Problem(torch.nn.functional.pad(asked.potentials, (0, 0, 0, 1)), asked.lengths, asked.form)
+        log_likelihood, marginals = _solve(wider, engine)
+        return log_likelihood, marginals[:, :0]
+    if engine in SPELLED_OUT:
+        automata = automata_form.spelled_out(asked.form, asked.lengths)
+        return SPELLED_OUT[engine](automata, asked.potentials, asked.lengths)
     suitable = asked.form.engine(automata_form.common_size(asked.potentials, asked.lengths))
     if engine not in ("auto", suitable):
         raise DataError(f'engine "{engine}" does not answer this; "{suitable}" does, and so does "trellis"')

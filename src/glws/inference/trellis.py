@@ -19,6 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from glws.automata import Automaton
+from glws.inference.closed import bounded_sum
 
 
 class Trellis(NamedTuple):
@@ -61,7 +62,7 @@ def trellis_posterior(
     alphas, log_scale = forward(phi, lengths, trellis)
     log_z = torch.logsumexp(alphas[-1] + trellis.log_final, 1)
     marginals = backward(phi, lengths, trellis, alphas)
-    log_likelihood = torch.where(log_z > -torch.inf, log_z + _bounded(log_scale) + _bounded(shift), log_z)
+    log_likelihood = torch.where(log_z > -torch.inf, log_z + log_scale.clamp(-1e308, 1e308) + shift, log_z)
     return log_likelihood.to(potentials.dtype), marginals.to(potentials.dtype)
 
 
@@ -72,14 +73,7 @@ def centered(
     if potentials.shape[1] == 0:
         return potentials, potentials.new_zeros(potentials.shape[0])
     top = _finite(potentials.amax(2))
-    total = top.sum(1)
-    length = potentials.shape[1]  # a sum of numbers at the float limit may meet +inf and -inf on its way: average then
-    return potentials - top[:, :, None], torch.where(total.isfinite(), total, (top / length).sum(1) * length)
-
-
-def _bounded(values: Tensor) -> Tensor:
-    """Within the float range, so that a sum of two never meets inf - inf."""
-    return values.clamp(-1e308, 1e308)
+    return potentials - top[:, :, None], bounded_sum(top)
 
 
 def _finite(values: Tensor) -> Tensor:

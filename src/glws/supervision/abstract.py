@@ -46,7 +46,10 @@ class AbstractSupervision(ABC):
         return next(len(value) for name, value in self._values() if name not in self._shared())
 
     def __getitem__(self: Kind, groups: Tensor | Sequence[int] | slice) -> Kind:
-        index = torch.arange(len(self))[groups] if isinstance(groups, slice) else torch.as_tensor(groups).long()
+        chosen = groups if isinstance(groups, slice) else torch.as_tensor(groups).cpu()
+        if isinstance(chosen, Tensor) and chosen.dtype != torch.bool:  # a mask chooses where it is True
+            chosen = chosen.long()
+        index = torch.arange(len(self))[chosen]
         return self._mapped(lambda value: _taken(value, index), skip=self._shared())
 
     def to(self: Kind, device: torch.device | str) -> Kind:

@@ -1,0 +1,238 @@
+"""`MultiInstance`: whether a class occurs in a group. `PresentClasses`: which classes do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from glws.automata import Automaton
+from glws.automata.explore import explore
+from glws.errors import DataError
+from glws.inference import AbstractForm, Automata, Posterior
+from glws.inference.forms import PresenceWeights
+from glws.inference.joint import MAX_SET, PresenceSet
+from glws.supervision.abstract import SHARED
+from glws.supervision.arrays import Numbers, class_mask, classes, label_counts, rates, true_labels
+from glws.supervision.noise import (
+    LearnsNoise,
+    absence,
+    changed,
+    learned_flip,
+    log_report,
+    possible_groups,
+    report_counts,
+    report_probability,
+)
+from glws.supervision.wording import listed, of_classes
+
+
+@dataclass(frozen=True, eq=False)
+class MultiInstance(LearnsNoise):
+    """Whether any instance of a group is of the counted class (or classes): 1 yes, 0 no, -1 not known.
+
+        p(w | y) = P(reported w | some y_j is counted or none is)
+
+    Without noise, 1 for the labelings that agree with w. `flip[0]` is the probability that a group without a counted
+    instance is reported to have one, `flip[1]` that a group with one is reported to have none. A group of no instances
+    has none.
+
+    >>> weak = MultiInstance.of([1, 0])
+    >>> weak.infer(torch.tensor([[[0.8, 0.2], [0.5, 0.5]]] * 2).log()).marginals[:, :, 1]
+    tensor([[0.3333, 0.8333],
+            [0.0000, 0.0000]])
+    """
+
+    present: Int[Tensor, "groups"]
+    counted: Bool[Tensor, "classes"] = field(metadata=SHARED)
+    flip: Float[Tensor, "2"] = field(metadata=SHARED)
+
+    @classmethod
+    def of(
+        cls,
+        present: Numbers,
+        counted: int | Sequence[int] = 1,
+        num_classes: int = 2,
+        flip: float | Numbers = 0.0,
+    ) -> MultiInstance:
+        """From 1 or True (at least one), 0 or False (none), -1 (not known)."""
+        marks = classes(present, "present", 2, least=-1)
+        return cls(marks, class_mask(counted, num_classes), rates(flip, "flip", 2))
+
+    @classmethod
+    def from_labels(
+        cls,
+        labels: Numbers,
+        lengths: Numbers | None = None,
+        counted: int | Sequence[int] = 1,
+        num_classes: int = 2,
+        flip: float | Numbers = 0.0,
+        generator: torch.Generator | None = None,
+    ) -> MultiInstance:
+        """What would be reported of groups with these true labels, [groups, instances] with padding."""
+        mask, chances = class_mask(counted, num_classes), rates(flip, "flip", 2)
+        occurs = label_counts(true_labels(labels, lengths, num_classes), lengths, num_classes)
+        present = (occurs * mask).any(1)
+        return cls((present ^ _wrong(present, chances, generator)).long(), mask, chances)
+
+    @property
+    def num_classes(self) -> int:  # type: ignore[override]
+        """How many classes there are."""
+        return len(self.counted)
+
+    def form(self, lengths: Int[Tensor, "groups"]) -> PresenceWeights:
+        """In closed form."""
+        return PresenceWeights(self.counted.expand(len(self), -1), _log_marks(self.present, self.flip))
+
+    def log_weight(self, group: int, labels: Sequence[int]) -> float:
+        """As written above."""
+        counted = {number for number, inside in enumerate(self.counted.tolist()) if inside}
+        return _log_mark(int(self.present[group]), not counted.isdisjoint(labels), self.flip)
+
+    def describe(self, group: int) -> str:
+        """At least one or none."""
+        mark = int(self.present[group])
+        return f"{('none', 'at least one', 'any number')[mark]} {of_classes(self.counted)}"
+
+    def possible(self, lengths: Int[Tensor, "groups"]) -> Bool[Tensor, "groups"]:
+        """Something needs an instance that may be counted, nothing one that need not be."""
+        none, some = (_log_marks(self.present, self.flip).to(lengths.device) > -torch.inf).unbind(1)
+        can_avoid = (lengths == 0) | ~self.counted.all().to(lengths.device)
+        can_hold = (lengths > 0) & self.counted.any().to(lengths.device)
+        return (none & can_avoid) | (some & can_hold)
+
+    def counts_here(self, posterior: Posterior) -> Float[Tensor, "2 2"]:
+        """How many groups have none and some (rows), and were reported so (columns)."""
+        known = possible_groups(posterior) * (self.present >= 0)
+        none = absence(self, posterior, self.counted[None]) * known
+        return report_counts(self.present == 1, known - none, known)
+
+    def relearned(self, counts: Float[Tensor, "2 2"]) -> MultiInstance:
+        """With the shares of wrong reports."""
+        return changed(self, flip=learned_flip(counts, self.flip))
+
+
+@dataclass(frozen=True, eq=False)
+class PresentClasses(LearnsNoise):
+    """Which classes occur in a group, all of them together: for each class 1 it does, 0 it does not, -1 not known.
+
+        p(w | y) = Π_k P(reported w_k | some y_j = k or none is)
+
+    Exact: what is remembered is which of the classes were seen, 2^c states for c classes that occur (with noise, for
+    all known ones). Where that is too many, or to train as the paper does, `per_class()` treats each class against
+    the rest as if the others were not there. `flip` is as in `MultiInstance`, the same for all classes.
+
+    >>> weak = PresentClasses.of([[1, 0, 1]])
+    >>> weak.automaton(0, 2).count(2)
+    2
+    """
+
+    present: Int[Tensor, "groups classes"]
+    flip: Float[Tensor, "2"] = field(metadata=SHARED)
+
+    @classmethod
+    def of(cls, present: Numbers, flip: float | Numbers = 0.0) -> PresentClasses:
+        """From marks 1, 0, -1, or a mask, [groups, classes]."""
+        return cls(classes(present, "present", 2, ndim=2, least=-1), rates(flip, "flip", 2))
+
+    @classmethod
+    def from_labels(
+        cls,
+        labels: Numbers,
+        lengths: Numbers | None = None,
+        num_classes: int = 2,
+        flip: float | Numbers = 0.0,
+        generator: torch.Generator | None = None,
+    ) -> PresentClasses:
+        """What would be reported of groups with these true labels, [groups, instances] with padding."""
+        chances = rates(flip, "flip", 2)
+        present = label_counts(true_labels(labels, lengths, num_classes), lengths, num_classes) > 0
+        return cls((present ^ _wrong(present, chances, generator)).long(), chances)
+
+    @property
+    def num_classes(self) -> int:  # type: ignore[override]
+        """How many classes there are."""
+        return self.present.shape[1]
+
+    def form(self, lengths: Int[Tensor, "groups"]) -> AbstractForm:
+        """Plain sets as such; with noise, open marks or many classes, one automaton for each set that occurs."""
+        is_plain = not bool(self.flip.any()) and not bool((self.present < 0).any())
+        if is_plain and not bool((self.present.sum(1) > MAX_SET).any()):
+            return PresenceSet(self.present == 1)
+        sets, index = torch.unique(self.present, dim=0, return_inverse=True)
+        rates_of_flips = (float(self.flip[0]), float(self.flip[1]))
+        return Automata(tuple(_set_automaton(tuple(row), rates_of_flips) for row in sets.tolist()), index)
+
+    def log_weight(self, group: int, labels: Sequence[int]) -> float:
+        """As written above."""
+        marks = self.present[group].tolist()
+        return sum(_log_mark(mark, number in labels, self.flip) for number, mark in enumerate(marks))
+
+    def describe(self, group: int) -> str:
+        """The classes that occur and that do not."""
+        row = self.present[group]
+        others = " and no others" if bool((row >= 0).all()) else f" and none of {listed(row == 0)}"
+        return f"classes {listed(row == 1)}{others}"
+
+    def possible(self, lengths: Int[Tensor, "groups"]) -> Bool[Tensor, "groups"]:
+        """Room for all that must occur, and something that may where there are instances."""
+        none, some = (_log_marks(self.present, self.flip).to(lengths.device) > -torch.inf).unbind(2)
+        return ((~none).sum(1) <= lengths) & (some.any(1) | (lengths == 0)) & (none | some).all(1)
+
+    def solved_by(self, method: str) -> PresentClasses:
+        """Itself: sets are always answered exactly."""
+        if method not in ("auto", "exact"):
+            raise DataError(f"sets of classes are answered exactly, or per class; there is no method {method!r}")
+        return self
+
+    def per_class(self) -> MultiInstance:
+        """Each class against the rest: groups x classes of them, class k of group g at g K + k."""
+        return MultiInstance(self.present.flatten(), torch.tensor([False, True]).to(self.present.device), self.flip)
+
+    def counts_here(self, posterior: Posterior) -> Float[Tensor, "2 2"]:
+        """How many classes are absent and present in groups (rows), and were reported so (columns)."""
+        return torch.stack([self._class_counts(posterior, number) for number in range(self.num_classes)]).sum(0)
+
+    def relearned(self, counts: Float[Tensor, "2 2"]) -> PresentClasses:
+        """With the shares of wrong reports."""
+        return changed(self, flip=learned_flip(counts, self.flip))
+
+    def _class_counts(self, posterior: Posterior, number: int) -> Float[Tensor, "2 2"]:
+        known = possible_groups(posterior) * (self.present[:, number] >= 0)
+        none = absence(self, posterior, class_mask(number, self.num_classes)[None]) * known
+        return report_counts(self.present[:, number] == 1, known - none, known)
+
+
+def _wrong(truth: Bool[Tensor, "*shape"], flip: Float[Tensor, "2"], generator: torch.Generator | None) -> Tensor:
+    return torch.rand(truth.shape, generator=generator) < flip[truth.long()]
+
+
+def _log_marks(marks: Int[Tensor, "*shape"], flip: Float[Tensor, "2"]) -> Float[Tensor, "*shape 2"]:
+    """log p(mark | none), log p(mark | some); 0 where nothing is known."""
+    return torch.where(marks[..., None] < 0, 0.0, log_report(marks == 1, flip))
+
+
+def _log_mark(mark: int, truth: bool, flip: Float[Tensor, "2"]) -> float:
+    probability = 1.0 if mark < 0 else report_probability(mark == 1, truth, flip)
+    return math.log(probability) if probability > 0 else -math.inf
+
+
+@lru_cache(maxsize=4096)
+def _set_automaton(marks: tuple[int, ...], flip: tuple[float, float]) -> Automaton:
+    """Remembers, as the bits of a number, which classes it has seen, of those for which it makes a difference."""
+    table = _log_marks(torch.tensor(marks), torch.tensor(flip, dtype=torch.float64)).tolist()
+    allowed = [number for number, (_, some) in enumerate(table) if some > -math.inf]
+    bits = {number: 1 << number for number in allowed if marks[number] >= 0}
+
+    def follow(seen: int) -> Iterable[tuple[int, int, float]]:
+        return ((number, seen | bits.get(number, 0), 0.0) for number in allowed)
+
+    def final(seen: int) -> float:
+        return math.fsum(table[number][(seen >> number) & 1] for number in range(len(marks)))
+
+    return Automaton(*explore(len(marks), {0: 0.0}, follow, final))

@@ -1,0 +1,187 @@
+"""`Proportions`: how many labels of a group are of one class. `ClassCounts`: of every class at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from glws.errors import DataError
+from glws.inference import Counts
+from glws.inference.counts import Between, Exactly
+from glws.inference.joint import JointCounts
+from glws.supervision.abstract import SHARED, AbstractSupervision
+from glws.supervision.arrays import (
+    Numbers,
+    class_mask,
+    label_counts,
+    refuse,
+    same_length,
+    shares,
+    shown,
+    true_labels,
+    whole_numbers,
+)
+from glws.supervision.wording import of_classes
+
+Method = Literal["auto", "exact", "tilted"]
+METHODS = ("auto", "exact", "tilted")
+
+
+@dataclass(frozen=True, eq=False)
+class Proportions(AbstractSupervision):
+    """How many labels of a group are among the counted classes: at least `low` and at most `high`.
+
+        p(w | y) = 1 where low <= #{j: y_j is counted} <= high, else 0
+
+    `of` gives exact counts, `from_shares` shares of the group, `between` ranges, `around` counts known to within so
+    many. For counts with random noise see `NoisyProportions`, for all classes at once `ClassCounts`.
+
+    >>> weak = Proportions.of([2])
+    >>> weak.infer(torch.tensor([[[0.1, 0.9], [0.8, 0.2], [0.4, 0.6], [0.7, 0.3]]]).log()).marginals[0, :, 1]
+    tensor([0.9457, 0.1318, 0.7003, 0.2222])
+    """
+
+    low: Int[Tensor, "groups"]
+    high: Int[Tensor, "groups"]
+    counted: Bool[Tensor, "classes"] = field(metadata=SHARED)
+
+    @classmethod
+    def of(cls, counts: Numbers, counted: int | Sequence[int] = 1, num_classes: int = 2) -> Proportions:
+        """Exactly so many."""
+        return cls.between(counts, counts, counted, num_classes)
+
+    @classmethod
+    def between(
+        cls, low: Numbers, high: Numbers, counted: int | Sequence[int] = 1, num_classes: int = 2
+    ) -> Proportions:
+        """At least `low` and at most `high`."""
+        least, most = whole_numbers(low, "low"), whole_numbers(high, "high")
+        same_length("low and high", least, most)
+        refuse(least > most, lambda group: f"the range from {int(least[group])} to {int(most[group])} is empty")
+        return cls(least, most, class_mask(counted, num_classes))
+
+    @classmethod
+    def around(
+        cls, counts: Numbers, within: int, counted: int | Sequence[int] = 1, num_classes: int = 2
+    ) -> Proportions:
+        """Counts that are off by `within` at most."""
+        read = whole_numbers(counts, "counts")
+        return cls.between(read - within, read + within, counted, num_classes)
+
+    @classmethod
+    def from_shares(
+        cls, proportions: Numbers, lengths: Numbers, counted: int | Sequence[int] = 1, num_classes: int = 2
+    ) -> Proportions:
+        """From the share of each group that is counted, within 0 and 1; the nearest whole count."""
+        part, sizes = shares(proportions, "proportions"), whole_numbers(lengths, "lengths")
+        same_length("proportions and lengths", part, sizes)
+        return cls.of((part * sizes).round(), counted, num_classes)
+
+    @classmethod
+    def from_labels(
+        cls,
+        labels: Numbers,
+        lengths: Numbers | None = None,
+        counted: int | Sequence[int] = 1,
+        num_classes: int = 2,
+    ) -> Proportions:
+        """The counts of groups with these true labels, [groups, instances] with padding."""
+        occurs = label_counts(true_labels(labels, lengths, num_classes), lengths, num_classes)
+        return cls.of((occurs * class_mask(counted, num_classes)).sum(1), counted, num_classes)
+
+    @property
+    def num_classes(self) -> int:  # type: ignore[override]
+        """How many classes there are."""
+        return len(self.counted)
+
+    def form(self, lengths: Int[Tensor, "groups"]) -> Counts:
+        """By the count engine."""
+        known = Exactly(self.low) if torch.equal(self.low, self.high) else Between(self.low, self.high)
+        return Counts(self.counted.expand(len(self), -1), known)
+
+    def log_weight(self, group: int, labels: Sequence[int]) -> float:
+        """As written above."""
+        count = sum(bool(self.counted[label]) for label in labels)
+        return 0.0 if int(self.low[group]) <= count <= int(self.high[group]) else -math.inf
+
+    def describe(self, group: int) -> str:
+        """The range."""
+        low, high = int(self.low[group]), int(self.high[group])
+        how_many = f"exactly {low}" if low == high else f"between {low} and {high}"
+        return f"{how_many} {of_classes(self.counted)}"
+
+    def possible(self, lengths: Int[Tensor, "groups"]) -> Bool[Tensor, "groups"]:
+        """The range meets the counts there can be."""
+        least = lengths * self.counted.all().to(lengths.device)
+        most = lengths * self.counted.any().to(lengths.device)
+        low, high = self.low.to(lengths.device), self.high.to(lengths.device)
+        return (low <= most) & (high >= least) & (low <= high)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassCounts(AbstractSupervision):
+    """How many labels of a group are of each class, [groups, classes]; together as many as there are instances.
+
+        p(w | y) = 1 where every class k occurs exactly counts[k] times, else 0
+
+    Exact while there are few count vectors, Π_k (counts[k] + 1), and beyond that by the multi-class tilt, which comes
+    closer as groups grow; `solved_by` asks for either. `per_class()` is the paper's reduction: each class against the
+    rest, as if the counts of the others were not known.
+
+    >>> weak = ClassCounts.of([[1, 0, 2]])
+    >>> weak.automaton(0, 3).count(3)
+    3
+    """
+
+    counts: Int[Tensor, "groups classes"]
+    method: Method = field(default="auto", metadata=SHARED)
+
+    @classmethod
+    def of(cls, counts: Numbers) -> ClassCounts:
+        """From whole numbers >= 0."""
+        read = whole_numbers(counts, "counts", 2)
+        refuse((read < 0).any(1), lambda group: f"counts must be >= 0, found {shown(read[group])}")
+        return cls(read)
+
+    @classmethod
+    def from_labels(cls, labels: Numbers, lengths: Numbers | None = None, num_classes: int = 2) -> ClassCounts:
+        """The counts of groups with these true labels, [groups, instances] with padding."""
+        return cls.of(label_counts(true_labels(labels, lengths, num_classes), lengths, num_classes))
+
+    @property
+    def num_classes(self) -> int:  # type: ignore[override]
+        """How many classes there are."""
+        return self.counts.shape[1]
+
+    def form(self, lengths: Int[Tensor, "groups"]) -> JointCounts:
+        """By the joint counts."""
+        return JointCounts(self.counts, self.method)
+
+    def log_weight(self, group: int, labels: Sequence[int]) -> float:
+        """As written above."""
+        found = [list(labels).count(number) for number in range(self.num_classes)]
+        return 0.0 if found == self.counts[group].tolist() else -math.inf
+
+    def describe(self, group: int) -> str:
+        """The counts."""
+        return f"the class counts {shown(self.counts[group])}"
+
+    def possible(self, lengths: Int[Tensor, "groups"]) -> Bool[Tensor, "groups"]:
+        """The counts sum to the number of instances."""
+        return self.counts.sum(1).to(lengths.device) == lengths
+
+    def solved_by(self, method: Method) -> ClassCounts:
+        """The same counts, always answered exactly ("exact"), by the tilt ("tilted"), or as is best ("auto")."""
+        if method not in METHODS:
+            raise DataError(f"method must be one of {', '.join(METHODS)}, found {method!r}")
+        return replace(self, method=method)
+
+    def per_class(self) -> Proportions:
+        """Each class against the rest: groups x classes of them, class k of group g at g K + k."""
+        return Proportions(self.counts.flatten(), self.counts.flatten(), class_mask(1, 2).to(self.counts.device))
