@@ -7,3 +7,4 @@ from glws.automata import Automaton as Automaton
 from glws.automata import constraint as constraint
 from glws.inference import Posterior as Posterior
 from glws.inference import infer as infer
+from glws.objective import em_loss as em_loss

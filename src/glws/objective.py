@@ -1,0 +1,115 @@
+"""The objective of EM: what the model should predict given what is known, and how well it fits what is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from glws.errors import DataError
+from glws.inference import Posterior, infer
+from glws.inference.problem import Weak
+from glws.supervision.per_class import one_against_rest
+
+Reduction = Literal["instance", "group"]
+Multiclass = Literal["auto", "per_class", "joint", "tilted"]
+
+
+class EMLoss(NamedTuple):
+    """A loss to call `.backward()` on, its two parts, and the posterior of the E-step."""
+
+    loss: Float[Tensor, ""]
+    unsupervised: Float[Tensor, ""]
+    supervised: Float[Tensor, ""]
+    posterior: Posterior
+
+
+def em_loss(
+    log_probs: Float[Tensor, "groups instances classes"],
+    weak: Weak,
+    lengths: Tensor | Sequence[int] | None = None,
+    *,
+    e_log_probs: Float[Tensor, "groups instances classes"] | None = None,
+    evidence: Tensor | None = None,
+    unsupervised: float = 1.0,
+    supervised: float = 1.0,
+    reduction: Reduction = "instance",
+    multiclass: Multiclass = "auto",
+) -> EMLoss:
+    """The loss of the paper (its equation 5): unsupervised · L_U + supervised · L_S, of groups of predictions.
+
+        L_U = -Σ_j Σ_k q_j(k) log p_j(k)        q: the posterior of the E-step, held fixed
+        L_S = -log Z = -log p(w | x)
+
+    `log_probs` are the log-softmax outputs that are to be trained (the M-step); `e_log_probs` are those that the
+    posterior is computed from: another view of the same instances, a teacher, an earlier epoch. Without them the E-step
+    looks through the same eyes. Then, by Fisher's identity, L_U has the very gradient of L_S up to the reduction, and
+    EM is the likelihood: adding the two only scales it. EM is more than the likelihood when the eyes differ.
+
+    `reduction="instance"` averages L_U over instances and L_S over groups, as the paper does; "group" averages both
+    over groups, so that on the same predictions their gradients are equal. Impossible groups are left out (their number
+    is `posterior.num_impossible`); if there are no others, the loss is 0.
+
+    `multiclass` is for knowledge about several classes at once (`ClassCounts`, `PresentClasses`): "per_class" is the
+    reduction of the paper, each class against the rest; "joint" keeps it exact; "tilted" takes the approximation that
+    costs no more for large groups; "auto" is exact while that is cheap, then tilted.
+
+    >>> import torch
+    >>> from glws.supervision import Proportions
+    >>> logits = torch.zeros(1, 4, 2, requires_grad=True)
+    >>> answer = em_loss(logits.log_softmax(-1), Proportions.of([1]))
+    >>> answer.loss.backward()
+    >>> answer.posterior.marginals[0, :, 1], logits.grad[0, :, 1]
+    (tensor([0.2500, 0.2500, 0.2500, 0.2500]), tensor([0.3125, 0.3125, 0.3125, 0.3125]))
+    """
+    if reduction not in ("instance", "group"):
+        raise DataError(f'reduction must be "instance" or "group", found {reduction!r}')
+    if multiclass == "per_class":
+        if evidence is not None:
+            raise DataError('evidence about instances cannot be asked of each class by itself; use multiclass="joint"')
+        log_probs, e_log_probs, weak, lengths = _per_class(log_probs, e_log_probs, weak, lengths)
+    elif multiclass != "auto":
+        weak = _solved_by(weak, multiclass)
+    fit = infer(log_probs, weak, lengths, evidence)
+    posterior = fit if e_log_probs is None else infer(e_log_probs.detach(), weak, lengths, evidence)
+    guided = _unsupervised(log_probs, posterior, reduction)
+    fitted = _mean(-fit.log_likelihood, ~fit.impossible)
+    return EMLoss(unsupervised * guided + supervised * fitted, guided, fitted, posterior)
+
+
+def _unsupervised(log_probs: Tensor, posterior: Posterior, reduction: Reduction) -> Float[Tensor, ""]:
+    """-Σ q log p over the groups that are possible; 0 log 0 is 0."""
+    target = posterior.marginals.to(log_probs.dtype)
+    known = torch.where(target > 0, target * log_probs, 0.0)
+    if reduction == "group":
+        return _mean(-known.sum((1, 2)), ~posterior.impossible)
+    return _mean(-known.sum(2), target.sum(2) > 0)
+
+
+def _mean(values: Tensor, counted: Tensor) -> Float[Tensor, ""]:
+    """The mean of the counted values, 0 if there are none; the others may be infinite."""
+    total = torch.where(counted, values, 0.0).sum()
+    return total / counted.sum().clamp_min(1)
+
+
+def _per_class(
+    log_probs: Tensor, e_log_probs: Tensor | None, weak: Weak, lengths: Tensor | Sequence[int] | None
+) -> tuple[Tensor, Tensor | None, Weak, Tensor | None]:
+    """The same question asked of each class against the rest."""
+    if not hasattr(weak, "per_class"):
+        raise DataError(f'{type(weak).__name__} says nothing about several classes at once; use multiclass="auto"')
+    classes = log_probs.shape[2]
+    repeated = None if lengths is None else torch.as_tensor(lengths).repeat_interleave(classes)
+    views = [None if view is None else one_against_rest(view) for view in (log_probs, e_log_probs)]
+    assert views[0] is not None
+    return views[0], views[1], weak.per_class(), repeated
+
+
+def _solved_by(weak: Weak, method: str) -> Weak:
+    if not hasattr(weak, "solved_by"):
+        raise DataError(f'{type(weak).__name__} says nothing about several classes at once; use multiclass="auto"')
+    solved: Weak = weak.solved_by("exact" if method == "joint" else method)
+    return solved
