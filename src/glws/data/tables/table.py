@@ -1,0 +1,119 @@
+"""What a table gives: instances, groups and weak labels, as plain arrays."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from glws.data.dataset import WeakDataset
+from glws.data.groups import Groups
+from glws.data.sources.images import ImageFiles
+from glws.data.tables.kinds import KINDS
+from glws.errors import DataError, GlwsError
+from glws.supervision import AbstractSupervision, Constraints
+
+
+@dataclass(frozen=True, eq=False)
+class WeakBlock:
+    """The weak labels of one kind in a table.
+
+    The instances of group g are `members[offsets[g]:offsets[g + 1]]`, rows of the table in the order of the file.
+    `weak` has for each name an array with one entry for each group; `group_names` are the groups' names in the file
+    (row numbers where each row is a group).
+    """
+
+    kind: str
+    group_names: NDArray[Any]
+    offsets: NDArray[np.int64]
+    members: NDArray[np.int64]
+    weak: Mapping[str, NDArray[Any]]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """How many instances each group has."""
+        return np.diff(self.offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Table:
+    """Instances with weak labels, read from a file.
+
+    `features` is `[rows, columns]` in float32, or images in files. Rows stand in the order of the first block's groups,
+    and within a group in the order of the file; `row_numbers` says where each came from: its line in a CSV file (the
+    header is line 1), its row from 0 on in other files. `labels` are true classes for evaluation, -1 where not known.
+    """
+
+    path: str
+    unit: str
+    features: NDArray[np.float32] | ImageFiles
+    feature_names: tuple[str, ...]
+    classes: tuple[str, ...]
+    blocks: tuple[WeakBlock, ...]
+    row_numbers: NDArray[np.int64]
+    labels: NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return len(self.row_numbers)
+
+    def __repr__(self) -> str:
+        blocks = ", ".join(f"{len(block)} groups of {block.kind}" for block in self.blocks) or "no weak labels"
+        return f"Table({self.path}: {len(self)} rows, {len(self.classes)} classes, {blocks})"
+
+    def supervision(self, block: int = 0, check: bool = True) -> AbstractSupervision:
+        """The weak labels of a block as their kind; an error names the group as the file does.
+
+        `check=False` lets groups through that nothing satisfies, for those who look for them.
+        """
+        chosen = self.blocks[block]
+        try:
+            made = KINDS[chosen.kind].make(chosen.weak, self.classes, chosen.lengths, chosen.options)
+            _check_texts(made, chosen.lengths)
+            if check:
+                made.check(chosen.lengths.tolist(), len(self.classes))
+        except DataError as error:
+            raise DataError(f"{self.path}: {self._renamed(str(error), chosen)}") from error
+        return made
+
+    def dataset(self, check: bool = True) -> WeakDataset:
+        """Everything together, to train on: the features, and the groups and weak labels of all blocks."""
+        groups = [Groups(torch.from_numpy(block.offsets), torch.from_numpy(block.members)) for block in self.blocks]
+        weak = [self.supervision(number, check) for number in range(len(self.blocks))]
+        return WeakDataset(self.features, groups, weak, check=False)  # `supervision` has checked them
+
+    def _renamed(self, message: str, block: WeakBlock) -> str:
+        found = re.match(r"group (\d+): ", message)
+        if found is None:
+            return message
+        group = int(found[1])
+        rows = self.row_numbers[block.members[block.offsets[group] : block.offsets[group + 1]]]
+        name = block.group_names[group]
+        return f"group {name!s} ({self.unit} {_listed(rows)}): {message[found.end() :]}"
+
+
+def _check_texts(made: AbstractSupervision, lengths: NDArray[np.int64]) -> None:
+    """Reads the text of every group's constraint, each once, to name the group of one that cannot be read."""
+    if not isinstance(made, Constraints):
+        return
+    seen = set()
+    for group, pair in enumerate(zip(made.wanted, lengths.tolist(), strict=True)):
+        if pair not in seen:
+            seen.add(pair)
+            try:
+                made.automaton(group, pair[1])
+            except GlwsError as error:
+                raise DataError(f"group {group}: {str(error).splitlines()[0]}, in {pair[0]!r}") from error
+
+
+def _listed(rows: NDArray[np.int64]) -> str:
+    shown = ", ".join(str(row) for row in rows[:4])
+    return f"{shown}, ..." if len(rows) > 4 else shown
