@@ -9,11 +9,15 @@ from typing import Annotated, Any
 import typer
 
 from glws._version import __version__
+from glws.cli.data import data
+from glws.cli.doctor import doctor
 from glws.cli.explain import explain
 from glws.cli.failures import report_failure
 
 COMMANDS: list[tuple[str, Callable[..., Any]]] = [
     ("explain", explain),
+    ("doctor", doctor),
+    ("data", data),
 ]
 
 

@@ -1,0 +1,52 @@
+"""`glws doctor`: what is wrong, contradictory or unlearnable in weakly labelled data."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from glws.data.doctor import Finding
+    from glws.data.tables import Table
+
+FOUND_ERRORS = 1
+STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+
+
+def doctor(
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="The YAML file that describes the data.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Look for groups that cannot be, contradictions, and labels that cannot be learned; exit 1 on errors."""
+    from glws.data.doctor import examine
+    from glws.data.tables import read_table
+
+    table = read_table(data)
+    names = [block.group_names.tolist() for block in table.blocks]
+    findings = examine(table.dataset(check=False), table.classes, names)
+    if as_json:
+        typer.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
+    else:
+        _print(table, findings)
+    if any(finding.level == "error" for finding in findings):
+        raise typer.Exit(FOUND_ERRORS)
+
+
+def _print(table: Table, findings: list[Finding]) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(Text(f"{table.path}: {len(table):,} instances, classes {', '.join(table.classes)}"))
+    for block in table.blocks:
+        lengths = block.lengths
+        sizes = f"{lengths.min()} to {lengths.max()} instances" if len(lengths) else "empty"
+        console.print(Text(f"  {block.kind}: {len(block):,} groups of {sizes}"))
+    for finding in findings:
+        console.print(Text(f"{finding.level}: ", STYLES[finding.level]), Text(finding.message), sep="")
+    if not findings:
+        console.print("nothing to complain about")

@@ -1,0 +1,171 @@
+"""`WeakDataset`: instances, groups of them, and what is known about each group; batches gather an instance once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from glws.data.groups import Groups
+from glws.errors import DataError
+from glws.objective import em_loss
+from glws.supervision import AbstractSupervision
+
+
+class Instances(Protocol):
+    """What a batch is gathered from: anything with a length that gives a tensor for a list of numbers."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+    def take(self, numbers: Int[Tensor, "chosen"]) -> Tensor:
+        """The chosen ones, stacked."""
+
+
+@dataclass(frozen=True, eq=False)
+class TensorInstances:
+    """Instances in memory, the first axis being the instance."""
+
+    values: Tensor
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def take(self, numbers: Int[Tensor, "chosen"]) -> Tensor:
+        """The chosen instances."""
+        return self.values[numbers.to(self.values.device)]
+
+
+@dataclass(frozen=True, eq=False)
+class DatasetInstances:
+    """Instances of a torch Dataset, read one by one; of a pair (instance, label) the label is not looked at."""
+
+    dataset: Any
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def take(self, numbers: Int[Tensor, "chosen"]) -> Tensor:
+        """The chosen instances, stacked."""
+        items = [self.dataset[number] for number in numbers.tolist()]
+        return torch.stack([torch.as_tensor(item[0] if isinstance(item, tuple) else item) for item in items])
+
+
+@dataclass(frozen=True, eq=False)
+class BatchPart:
+    """The groups of one kind in a batch: rows of the batch's instances, and what is known about each group."""
+
+    rows: Int[Tensor, "groups instances"]
+    lengths: Int[Tensor, "groups"]
+    weak: AbstractSupervision
+    groups: Int[Tensor, "groups"]
+
+    def gather(self, log_probs: Float[Tensor, "rows classes"]) -> Float[Tensor, "groups instances classes"]:
+        """Predictions for the distinct instances, laid out for the groups."""
+        return log_probs[self.rows.to(log_probs.device)]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Distinct instances, each once, and the groups they belong to, kind by kind."""
+
+    instances: Tensor
+    numbers: Int[Tensor, "rows"]
+    parts: tuple[BatchPart, ...]
+
+    def loss(
+        self,
+        log_probs: Float[Tensor, "rows classes"],
+        e_log_probs: Float[Tensor, "rows classes"] | None = None,
+        weights: Sequence[float] | None = None,
+        **options: Any,
+    ) -> Float[Tensor, ""]:
+        """`em_loss` of every kind, added up with these weights; `options` go to `em_loss`."""
+        total = log_probs.new_zeros(())
+        for part, weight in zip(self.parts, weights or [1.0] * len(self.parts), strict=True):
+            view = None if e_log_probs is None else part.gather(e_log_probs)
+            loss = em_loss(part.gather(log_probs), part.weak, part.lengths, e_log_probs=view, **options).loss
+            total = total + weight * loss
+        return total
+
+
+class WeakDataset:
+    """Instances, groups of them, and what is known about each group.
+
+    `instances` are a tensor, an array, a torch Dataset, or anything with `len` and `take(numbers)`. `groups` and `weak`
+    are one of each, or lists of as many: several kinds of knowledge about the same instances, in groups of their own.
+
+    >>> from glws.supervision import Labels, Proportions
+    >>> x = torch.randn(6, 3)
+    >>> data = WeakDataset(x, [[[0, 1, 2], [2, 3]], [[4], [5]]], [Proportions.of([1, 2]), Labels.of([0, 1], 2)])
+    >>> batch = next(data.batches(1, torch.Generator().manual_seed(0)))
+    >>> [part.rows.shape[0] for part in batch.parts], len(batch.instances)
+    ([2, 2], 6)
+    """
+
+    def __init__(
+        self,
+        instances: Any,
+        groups: Any,
+        weak: AbstractSupervision | Sequence[AbstractSupervision],
+        check: bool = True,
+    ) -> None:
+        self.instances = _instances(instances)
+        self.weak = (weak,) if isinstance(weak, AbstractSupervision) else tuple(weak)
+        given = [groups] if isinstance(weak, AbstractSupervision) else list(groups)
+        if len(given) != len(self.weak):
+            raise DataError(f"there are {len(self.weak)} kinds of weak labels but {len(given)} lists of groups")
+        self.groups = tuple(Groups.of(part) for part in given)
+        if check:
+            self.check()
+
+    def check(self) -> None:
+        """Raises `DataError` naming the first group that cannot be."""
+        for groups, weak in zip(self.groups, self.weak, strict=True):
+            if len(groups) != len(weak):
+                raise DataError(f"{type(weak).__name__}: there are {len(groups)} groups but {len(weak)} weak labels")
+            groups.check(len(self.instances))
+            weak.check(groups.lengths, weak.num_classes)
+
+    def __len__(self) -> int:
+        """How many groups there are, of all kinds."""
+        return sum(len(groups) for groups in self.groups)
+
+    def batch(self, chosen: Sequence[Int[Tensor, "groups"]]) -> Batch:
+        """The chosen groups of each kind; every distinct instance is taken once."""
+        tables = [groups.padded(numbers) for groups, numbers in zip(self.groups, chosen, strict=True)]
+        everything = torch.cat([table.reshape(-1) for table, _ in tables])
+        numbers, rows = torch.unique(everything, return_inverse=True)
+        pieces = rows.split([table.numel() for table, _ in tables])
+        parts = [
+            BatchPart(piece.view_as(table), lengths, weak[groups], groups)
+            for piece, (table, lengths), weak, groups in zip(pieces, tables, self.weak, chosen, strict=True)
+        ]
+        return Batch(self.instances.take(numbers), numbers, tuple(parts))
+
+    def batches(self, num_batches: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
+        """One pass through all groups in this many batches, each with its share of every kind; shuffled if asked."""
+        order = [_order(len(groups), generator) for groups in self.groups]
+        shares = [numbers.tensor_split(num_batches) for numbers in order]
+        for chosen in zip(*shares, strict=True):
+            if any(len(numbers) for numbers in chosen):
+                yield self.batch(chosen)
+
+
+def _order(size: int, generator: torch.Generator | None) -> Int[Tensor, "groups"]:
+    return torch.arange(size) if generator is None else torch.randperm(size, generator=generator)
+
+
+def _instances(instances: Any) -> Instances:
+    if isinstance(instances, Tensor) or hasattr(instances, "__array__"):
+        return TensorInstances(torch.as_tensor(instances))
+    if hasattr(instances, "take") and hasattr(instances, "__len__"):
+        taken: Instances = instances
+        return taken
+    if hasattr(instances, "__getitem__") and hasattr(instances, "__len__"):
+        return DatasetInstances(instances)
+    raise DataError(f"instances are a tensor, an array or a torch Dataset, found {type(instances).__name__}")

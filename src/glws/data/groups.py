@@ -1,0 +1,85 @@
+"""`Groups`: which instances belong together, however it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from glws.errors import DataError
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Group g holds the instances `indices[offsets[g]:offsets[g + 1]]`, in this order. An instance may be in many.
+
+    >>> Groups.of([[0, 1], [1, 4, 2]]).lengths
+    tensor([2, 3])
+    >>> Groups.from_ids(["b", "a", "b"])[1].indices
+    tensor([0, 2])
+    """
+
+    offsets: Int[Tensor, "groups_and_one"]
+    indices: Int[Tensor, "members"]
+
+    @classmethod
+    def of(cls, groups: Sequence[Sequence[int]] | Tensor | npt.NDArray[np.int64] | Groups) -> Groups:
+        """From lists of instance numbers, or an array [groups, instances] of groups of one size."""
+        if isinstance(groups, Groups):
+            return groups
+        if isinstance(groups, Tensor | np.ndarray):
+            table = torch.as_tensor(groups)
+            if table.ndim != 2:
+                raise DataError(f"groups as an array are [groups, instances], found shape {list(table.shape)}")
+            return cls(torch.arange(len(table) + 1) * table.shape[1], table.reshape(-1).long())
+        members = [torch.as_tensor(group, dtype=torch.int64).reshape(-1) for group in groups]
+        sizes = torch.tensor([0, *(len(group) for group in members)])
+        return cls(sizes.cumsum(0), torch.cat(members) if members else sizes[:0])
+
+    @classmethod
+    def from_ids(cls, ids: Sequence[object] | npt.NDArray[np.generic]) -> Groups:
+        """From a column that names the group of each instance; groups are numbered in the order of their names."""
+        _, number, counts = np.unique(np.asarray(ids), return_inverse=True, return_counts=True)
+        order = np.argsort(number, kind="stable")
+        return cls(torch.from_numpy(np.concatenate([[0], np.cumsum(counts)])), torch.from_numpy(order))
+
+    @classmethod
+    def singles(cls, num_instances: int) -> Groups:
+        """Every instance by itself."""
+        return cls(torch.arange(num_instances + 1), torch.arange(num_instances))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> Int[Tensor, "groups"]:
+        """How many instances each group has."""
+        return self.offsets.diff()
+
+    def __getitem__(self, groups: int | Sequence[int] | Tensor) -> Groups:
+        """Some of the groups, in the order asked for."""
+        chosen = torch.as_tensor(groups).reshape(-1).long()
+        padded, lengths = self.padded(chosen)
+        real = torch.arange(padded.shape[1]) < lengths[:, None]
+        return Groups(torch.cat([lengths.new_zeros(1), lengths.cumsum(0)]), padded[real])
+
+    def padded(self, groups: Int[Tensor, "chosen"]) -> tuple[Int[Tensor, "chosen instances"], Int[Tensor, "chosen"]]:
+        """Instance numbers of some groups as one table, and the lengths; padding repeats a member of some group."""
+        lengths = self.lengths[groups]
+        steps = torch.arange(int(lengths.max()) if len(lengths) else 0)
+        within = torch.where(steps < lengths[:, None], steps, 0)
+        places = (self.offsets[groups][:, None] + within).clamp_max(len(self.indices) - 1)
+        return self.indices[places], lengths
+
+    def check(self, num_instances: int) -> None:
+        """Raises `DataError` naming the first group that holds an instance that is not there."""
+        wrong = ((self.indices < 0) | (self.indices >= num_instances)).nonzero()
+        if len(wrong):
+            place = int(wrong[0])
+            group = int(torch.searchsorted(self.offsets, place, right=True)) - 1
+            raise DataError(f"group {group}: instance {int(self.indices[place])} is not one of 0..{num_instances - 1}")
