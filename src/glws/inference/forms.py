@@ -161,14 +161,26 @@ class Counts(AbstractForm):
 
     def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
         """The posterior of being counted, shared out among the counted classes, and the rest among the others."""
+        if potentials.shape[2] == 2 and bool((self.counted.sum(1) == 1).all()):
+            return self._solve_two_classes(potentials, lengths)
         phi = potentials.double()
         log_one, shares_one = _within(phi, self.counted)
         log_zero, shares_zero = _within(phi, ~self.counted)
         log_likelihood, positive = counts.count_posterior(log_zero, log_one, lengths, self.weights)
-        real = real_instances(phi, lengths) & (log_likelihood > -torch.inf)[:, None]
-        negative = torch.where(real, 1.0 - positive, 0.0)
+        negative = _rest(positive, lengths, log_likelihood)
         marginals = positive[:, :, None] * shares_one + negative[:, :, None] * shares_zero
         return log_likelihood.to(potentials.dtype), marginals.to(potentials.dtype)
+
+    def _solve_two_classes(self, potentials: Tensor, lengths: Tensor) -> Answer:
+        """One class is counted, the other is not: nothing to share out."""
+        second, is_second = self.counted[:, 1, None], bool(self.counted[:, 1].all())
+        zero, one = potentials.unbind(2)
+        if not is_second:
+            zero, one = torch.where(second, zero, one), torch.where(second, one, zero)
+        log_likelihood, positive = counts.count_posterior(zero, one, lengths, self.weights)
+        negative = _rest(positive, lengths, log_likelihood)
+        both = torch.stack([negative, positive], 2)
+        return log_likelihood, both if is_second else torch.where(second[:, :, None], both, both.flip(2))
 
     def automaton(self, group: int, length: int) -> Automaton:
         """A chain with one state for each count."""
@@ -179,6 +191,14 @@ class Counts(AbstractForm):
         if isinstance(self.weights, counts.Between):
             return between(int(self.weights.low[group]), int(self.weights.high[group]), symbols, num_symbols)
         return from_counts(self.weights.log_weights[group, : length + 1].tolist(), symbols, num_symbols)
+
+
+def _rest(
+    positive: Float[Tensor, "groups instances"], lengths: Int[Tensor, "groups"], log_likelihood: Float[Tensor, "groups"]
+) -> Float[Tensor, "groups instances"]:
+    """What is left to the classes that are not counted: nothing in padding and in impossible groups."""
+    real = real_instances(positive, lengths) & (log_likelihood > -torch.inf)[:, None]
+    return torch.where(real, 1.0 - positive, 0.0)
 
 
 def _within(phi: Tensor, chosen: Tensor) -> tuple[Float[Tensor, "groups instances"], Tensor]:
