@@ -1,5 +1,7 @@
 """Groups and WeakDataset: however groups are told, batches gather every distinct instance once."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -98,6 +100,35 @@ def test_instances_may_be_an_array_or_a_torch_dataset() -> None:
         data = WeakDataset(instances, [[0, 4], [2]], Proportions.of([1, 1]))
         assert next(data.batches(1)).instances[:, 0].tolist() == [0, 4, 16]
     assert len(data) == 2
+
+
+def test_evidence_about_instances_counts_in_every_group() -> None:
+    evidence = random_log_probs(3, 1, 12, 2)[0]
+    data = WeakDataset(
+        torch.zeros(12, 1), [[[0, 1, 2]], [[1, 5]]], [Proportions.of([1]), PairSimilarity.of([1], 2)], evidence
+    )
+    batch, log_probs = next(data.batches(1)), random_log_probs(4, 1, 4, 2)[0]
+    expected = sum(
+        em_loss(part.gather(log_probs), part.weak, part.lengths, evidence=part.gather(evidence[batch.numbers])).loss
+        for part in batch.parts
+    )
+    assert torch.allclose(batch.loss(log_probs), expected)
+    without = WeakDataset(torch.zeros(12, 1), data.groups, data.weak)
+    assert not torch.allclose(batch.loss(log_probs), next(without.batches(1)).loss(log_probs))
+    with pytest.raises(DataError, match="there are 12 instances but 3 rows of evidence"):
+        WeakDataset(torch.zeros(12, 1), data.groups, data.weak, evidence[:3])
+
+
+def test_instances_may_be_a_folder_of_images(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    for number in range(3):
+        image.new("RGB", (8, 8), (40 * number, 0, 0)).save(tmp_path / f"{number}.png")
+    data = WeakDataset(tmp_path, [[0, 2], [1]], Proportions.of([1, 0]))
+    batch = next(data.batches(1))
+    assert batch.instances.shape == (3, 3, 224, 224)
+    assert batch.instances[:, 0, 5, 5].tolist() == [0, 40, 80]
+    with pytest.raises(DataError, match="there are no images in this folder"):
+        WeakDataset(tmp_path / "nowhere", [[0]], Proportions.of([1]))
 
 
 def test_mistakes_name_the_group() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -11,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from glws.data.groups import Groups
+from glws.data.sources.images import ImageFiles
 from glws.errors import DataError
 from glws.objective import em_loss
 from glws.supervision import AbstractSupervision
@@ -76,6 +78,7 @@ class Batch:
     instances: Tensor
     numbers: Int[Tensor, "rows"]
     parts: tuple[BatchPart, ...]
+    evidence: Float[Tensor, "rows classes"] | None = None
 
     def loss(
         self,
@@ -87,17 +90,19 @@ class Batch:
         """`em_loss` of every kind, added up with these weights; `options` go to `em_loss`."""
         total = log_probs.new_zeros(())
         for part, weight in zip(self.parts, weights or [1.0] * len(self.parts), strict=True):
-            view = None if e_log_probs is None else part.gather(e_log_probs)
-            loss = em_loss(part.gather(log_probs), part.weak, part.lengths, e_log_probs=view, **options).loss
-            total = total + weight * loss
+            view, evidence = (None if rows is None else part.gather(rows) for rows in (e_log_probs, self.evidence))
+            options |= {"e_log_probs": view, "evidence": evidence}
+            total = total + weight * em_loss(part.gather(log_probs), part.weak, part.lengths, **options).loss
         return total
 
 
 class WeakDataset:
     """Instances, groups of them, and what is known about each group.
 
-    `instances` are a tensor, an array, a torch Dataset, or anything with `len` and `take(numbers)`. `groups` and `weak`
-    are one of each, or lists of as many: several kinds of knowledge about the same instances, in groups of their own.
+    `instances` are a tensor, an array, a torch Dataset, a folder of images (its path), or anything with `len` and
+    `take(numbers)`. `groups` and `weak` are one of each, or lists of as many: several kinds of knowledge about the same
+    instances, in groups of their own. `evidence` is knowledge about single instances, log e(k) as [instances, classes],
+    that holds whatever group they are in.
 
     >>> from glws.supervision import Labels, Proportions
     >>> x = torch.randn(6, 3)
@@ -112,9 +117,11 @@ class WeakDataset:
         instances: Any,
         groups: Any,
         weak: AbstractSupervision | Sequence[AbstractSupervision],
+        evidence: Tensor | None = None,
         check: bool = True,
     ) -> None:
         self.instances = _instances(instances)
+        self.evidence = evidence
         self.weak = (weak,) if isinstance(weak, AbstractSupervision) else tuple(weak)
         given = [groups] if isinstance(weak, AbstractSupervision) else list(groups)
         if len(given) != len(self.weak):
@@ -125,6 +132,8 @@ class WeakDataset:
 
     def check(self) -> None:
         """Raises `DataError` naming the first group that cannot be."""
+        if self.evidence is not None and len(self.evidence) != len(self.instances):
+            raise DataError(f"there are {len(self.instances)} instances but {len(self.evidence)} rows of evidence")
         for groups, weak in zip(self.groups, self.weak, strict=True):
             if len(groups) != len(weak):
                 raise DataError(f"{type(weak).__name__}: there are {len(groups)} groups but {len(weak)} weak labels")
@@ -145,7 +154,8 @@ class WeakDataset:
             BatchPart(piece.view_as(table), lengths, weak[groups], groups)
             for piece, (table, lengths), weak, groups in zip(pieces, tables, self.weak, chosen, strict=True)
         ]
-        return Batch(self.instances.take(numbers), numbers, tuple(parts))
+        evidence = None if self.evidence is None else self.evidence[numbers]
+        return Batch(self.instances.take(numbers), numbers, tuple(parts), evidence)
 
     def batches(self, num_batches: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
         """One pass through all groups in this many batches, each with its share of every kind; shuffled if asked."""
@@ -161,6 +171,8 @@ def _order(size: int, generator: torch.Generator | None) -> Int[Tensor, "groups"
 
 
 def _instances(instances: Any) -> Instances:
+    if isinstance(instances, str | os.PathLike):
+        return ImageFiles.in_folder(instances)
     if isinstance(instances, Tensor) or hasattr(instances, "__array__"):
         return TensorInstances(torch.as_tensor(instances))
     if hasattr(instances, "take") and hasattr(instances, "__len__"):

@@ -34,6 +34,14 @@ class ImageFiles:
     paths: tuple[str, ...]
     size: int = 224
 
+    @classmethod
+    def in_folder(cls, folder: str | os.PathLike[str], size: int = 224) -> ImageFiles:
+        """All pictures below a folder, in the order of their names."""
+        found = sorted(path for path in Path(folder).rglob("*") if path.suffix.lower() in SUFFIXES)
+        if not found:
+            raise DataError(f"{folder}: there are no images in this folder ({', '.join(SUFFIXES)})")
+        return cls(tuple(str(path) for path in found), size)
+
     def __len__(self) -> int:
         return len(self.paths)
 
