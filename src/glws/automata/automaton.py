@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from glws.automata import att, drawing, operations, questions, structure
+from glws.automata import att, operations, questions, structure
 from glws.automata.explore import NEVER, Parts
 from glws.errors import AutomatonError
 
@@ -249,10 +249,14 @@ class Automaton:
 
     def to_dot(self, classes: Sequence[str] | None = None) -> str:
         """The drawing as Graphviz text."""
+        from glws.automata import drawing
+
         return drawing.to_dot(self, classes)
 
     def to_svg(self, classes: Sequence[str] | None = None) -> str:
         """The drawing as an SVG document; needs no other program."""
+        from glws.automata import drawing
+
         return drawing.automaton_svg(self, classes)
 
     def _repr_svg_(self) -> str:
