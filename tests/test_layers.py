@@ -8,7 +8,18 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "glws"
-LAYERS = ["errors", "automata", "inference", "supervision", "testing", "objective", "data", "models", "methods"]
+LAYERS = [
+    "errors",
+    "automata",
+    "inference",
+    "supervision",
+    "testing",
+    "objective",
+    "evaluation",
+    "data",
+    "models",
+    "methods",
+]
 LAYERS += ["training", "estimator", "paper", "report", "bench", "cli"]
 FILES = sorted(SOURCE.rglob("*.py"))
 

@@ -1,0 +1,164 @@
+"""How good a model is: with true labels, and without any."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from glws.errors import DataError
+from glws.inference import Posterior
+
+NUM_BINS = 15
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores against true labels, all between 0 and 1.
+
+    accuracy: the share of right predictions. balanced_accuracy: the mean over the classes that occur of the share of
+    each that is right (`per_class`, None for a class that does not occur). matched_accuracy: the accuracy after the
+    best renaming of the predicted classes, for labels that are known only up to their names; never a substitute for the
+    plain one. calibration_error: the mean distance between confidence and accuracy over `NUM_BINS` bins. auc: the
+    area under the ROC curve of class 1, for two classes; None if only one occurs.
+    """
+
+    accuracy: float
+    balanced_accuracy: float
+    matched_accuracy: float
+    calibration_error: float
+    auc: float | None
+    per_class: tuple[float | None, ...]
+
+    def as_dict(self) -> dict[str, object]:
+        """The scores by name."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, eq=False)
+class ReliabilityCurve:
+    """For each bin of confidence: its mean confidence, its accuracy, and how many predictions fell into it."""
+
+    confidence: npt.NDArray[np.float64]
+    accuracy: npt.NDArray[np.float64]
+    count: npt.NDArray[np.int64]
+
+
+def scores(log_probs: Float[Tensor, "instances classes"], labels: Int[Tensor, "instances"]) -> Scores:
+    """How good predictions are against true labels; instances with label -1 are left out.
+
+    >>> log_probs = torch.tensor([[0.9, 0.1], [0.6, 0.4], [0.3, 0.7], [0.8, 0.2]]).log()
+    >>> answer = scores(log_probs, torch.tensor([0, 1, 1, 0]))
+    >>> answer.accuracy, answer.per_class, answer.auc
+    (0.75, (1.0, 0.5), 1.0)
+    """
+    probs, truth = _known(log_probs, labels)
+    predicted = probs.argmax(1)
+    table = confusion(predicted, truth, probs.shape[1])
+    recalls = [float(row[k] / row.sum()) if row.sum() else None for k, row in enumerate(table)]
+    present = [recall for recall in recalls if recall is not None]
+    return Scores(
+        accuracy=float((predicted == truth).mean()),
+        balanced_accuracy=float(np.mean(present)),
+        matched_accuracy=matched_accuracy(table),
+        calibration_error=calibration_error(reliability_curve(log_probs, labels)),
+        auc=_auc(probs, truth),
+        per_class=tuple(recalls),
+    )
+
+
+def _known(log_probs: Tensor, labels: Tensor) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    if log_probs.ndim != 2 or labels.shape != log_probs.shape[:1]:
+        raise DataError(
+            f"expected log_probs [instances, classes] and labels [instances], "
+            f"found {list(log_probs.shape)} and {list(labels.shape)}"
+        )
+    truth = labels.detach().cpu().numpy()
+    if truth.size and truth.max() >= log_probs.shape[1]:
+        raise DataError(f"label {truth.max()} is not one of 0..{log_probs.shape[1] - 1}")
+    if not np.any(truth >= 0):
+        raise DataError("there are no true labels to compare with")
+    probs = log_probs.detach().double().softmax(1).cpu().numpy()
+    return probs[truth >= 0], truth[truth >= 0]
+
+
+def confusion(
+    predicted: npt.NDArray[np.int64], truth: npt.NDArray[np.int64], num_classes: int
+) -> npt.NDArray[np.int64]:
+    """How many instances of each true class (rows) were predicted as each class (columns)."""
+    table = np.bincount(truth * num_classes + predicted, minlength=num_classes**2)
+    return table.reshape(num_classes, num_classes)
+
+
+def matched_accuracy(table: npt.NDArray[np.int64]) -> float:
+    """The accuracy after the one-to-one renaming of predicted classes that makes it largest."""
+    from scipy.optimize import linear_sum_assignment
+
+    rows, columns = linear_sum_assignment(table, maximize=True)
+    return float(table[rows, columns].sum() / table.sum())
+
+
+def reliability_curve(
+    log_probs: Float[Tensor, "instances classes"], labels: Int[Tensor, "instances"]
+) -> ReliabilityCurve:
+    """Confidence against accuracy, in bins of equal width; empty bins are left out."""
+    probs, truth = _known(log_probs, labels)
+    confidence = probs.max(1)
+    place = np.minimum((confidence * NUM_BINS).astype(np.int64), NUM_BINS - 1)
+    count = np.bincount(place, minlength=NUM_BINS)
+    used = count > 0
+    right = (probs.argmax(1) == truth).astype(np.float64)
+    means = [np.bincount(place, values, NUM_BINS)[used] / count[used] for values in (confidence, right)]
+    return ReliabilityCurve(means[0], means[1], count[used])
+
+
+def calibration_error(curve: ReliabilityCurve) -> float:
+    """Expected calibration error: the mean gap between confidence and accuracy, bins weighted by their size."""
+    return float(np.average(np.abs(curve.confidence - curve.accuracy), weights=curve.count))
+
+
+def _auc(probs: npt.NDArray[np.float64], truth: npt.NDArray[np.int64]) -> float | None:
+    if probs.shape[1] != 2 or len(np.unique(truth)) < 2:
+        return None
+    from sklearn.metrics import roc_auc_score
+
+    return float(roc_auc_score(truth, probs[:, 1]))
+
+
+@dataclass(frozen=True)
+class WeakScores:
+    """Scores that need no true label, of groups that were held out.
+
+    log_likelihood: mean over groups of log p(w | x), the impossible left out; per_instance: the same sum over the
+    number of instances. entropy: mean over instances of the entropy of the posterior, in nats. impossible: how many
+    groups the predictions rule out.
+    """
+
+    log_likelihood: float
+    per_instance: float
+    entropy: float
+    impossible: int
+
+
+def weak_scores(posterior: Posterior) -> WeakScores:
+    """How well predictions explain weak labels, and how much they leave open.
+
+    >>> from glws import infer
+    >>> from glws.automata import exactly
+    >>> weak_scores(infer(torch.zeros(1, 2, 2).log_softmax(-1), exactly(1)))
+    WeakScores(log_likelihood=-0.693..., per_instance=-0.346..., entropy=0.693..., impossible=0)
+    """
+    possible = ~posterior.impossible
+    total = posterior.log_likelihood.detach().double()[possible].sum()
+    instances = posterior.lengths[possible].sum().clamp_min(1)
+    spread = torch.special.entr(posterior.marginals.double()).sum()
+    return WeakScores(
+        log_likelihood=float(total / possible.sum().clamp_min(1)),
+        per_instance=float(total / instances),
+        entropy=float(spread / instances),
+        impossible=posterior.num_impossible,
+    )
