@@ -1,6 +1,7 @@
 """R1, R3: every engine answers to enumeration, on random asymmetric inputs."""
 
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -9,16 +10,28 @@ from strategies import random_automaton, random_log_probs
 
 import glws
 from glws.automata import Automaton, any_of, anything, exactly, from_table, none_of, nothing, string
+from glws.inference.trellis import build, trellis_posterior
 
 TOLERANCE = 1e-10  # float64; errors of a few ulp accumulate over at most seven steps
 
 
-def assert_same(answer: glws.Posterior, oracle: glws.Posterior, tolerance: float = TOLERANCE) -> None:
+class Answer(NamedTuple):
+    log_likelihood: torch.Tensor
+    marginals: torch.Tensor
+
+
+def assert_same(answer: glws.Posterior | Answer, oracle: glws.Posterior, tolerance: float = TOLERANCE) -> None:
     possible = oracle.log_likelihood > -torch.inf
     assert torch.equal(answer.log_likelihood > -torch.inf, possible)
     error = (answer.log_likelihood - oracle.log_likelihood)[possible].abs()
     assert error.max() <= tolerance if len(error) else True
     assert (answer.marginals - oracle.marginals).abs().max() <= tolerance if answer.marginals.numel() else True
+
+
+def in_plain_torch(potentials: torch.Tensor, automata: list[Automaton], lengths: list[int]) -> Answer:
+    """The trellis without any compiled kernel, as other devices use it."""
+    trellis = build(automata, torch.arange(len(automata)))
+    return Answer(*trellis_posterior(potentials, torch.tensor(lengths), trellis))
 
 
 def compare_random_batch(seed: int, groups: int, weighted: bool) -> None:
@@ -31,6 +44,7 @@ def compare_random_batch(seed: int, groups: int, weighted: bool) -> None:
     oracle = glws.infer(log_probs, automata, lengths, evidence, engine="enumeration")
     for engine in ("trellis", "auto"):
         assert_same(glws.infer(log_probs, automata, lengths, evidence, engine=engine), oracle)
+    assert_same(in_plain_torch(oracle.potentials, automata, lengths), oracle)
 
 
 @pytest.mark.parametrize("seed", range(20))

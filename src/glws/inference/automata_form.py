@@ -14,11 +14,13 @@ from torch import Tensor
 
 from glws.automata import Automaton
 from glws.automata.structure import CountWeights
-from glws.inference import counts
+from glws.inference import compiled_trellis, counts
 from glws.inference.enumeration import enumerate_posterior
 from glws.inference.forms import AbstractForm, Answer, Counts, PresenceWeights, TableWeights
 from glws.inference.trellis import build, trellis_posterior
 
+TINY = 64
+"""Up to this many instances in all, compiling (seconds, the first time) would never be repaid: plain torch answers."""
 MAX_PAIR_CLASSES = 64
 """Above this many classes a table over pairs costs more than the trellis."""
 
@@ -75,7 +77,9 @@ class Automata(AbstractForm):
 
 
 def by_trellis(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
-    """Forward and backward, any automaton."""
+    """Forward and backward, any automaton: compiled on the CPU, in plain torch elsewhere."""
+    if potentials.device.type == "cpu" and potentials.shape[:2].numel() > TINY and compiled_trellis.is_available():
+        return compiled_trellis.compiled_posterior(potentials, lengths, form.automata, form.index)
     return trellis_posterior(potentials, lengths, build(form.automata, form.index))
 
 

@@ -1,0 +1,200 @@
+"""From the last instance to the first: β with the sum of each step taken out, posteriors, and how far to trust them.
+
+    β_L = final        β_t(s) d_t = floor + Σ_{arcs s -k-> r} w e_t(k) β_{t+1}(r)        Σ_s β_t(s) = 1
+    n_t = Σ_{arcs s -k-> r} α_t(s) w e_t(k) β_{t+1}(r)        q_t(k) = the share of n_t that has class k
+
+All numbers are overestimates, so that a bound on what was added is a bound on the error. N_t = Σ_s α_t(s) β_t(s) is at
+least n_t / d_t, so the floors of step t added at most (floor / c_t + floor / d_t) d_t / n_t of Z. Exponentials that are
+too small for their type added at most the posterior of their class.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from glws.inference.compiled_trellis.block import Block, Lanes, Limits
+from glws.inference.compiled_trellis.forward import sum_rows
+from glws.inference.compiled_trellis.lanes import (
+    LANES,
+    Indices,
+    Integers,
+    Numbers,
+    combine,
+    copy,
+    kernel,
+    mix,
+    move,
+    normalise,
+    part,
+)
+from glws.inference.compiled_trellis.machines import Machines, Terms
+from glws.inference.counts.compiled.numeric import bits_of_float, float_of_bits
+
+_MANTISSA = (1 << 52) - 1
+_ONE = 1023 << 52
+
+
+@kernel
+def floors_change(step: int, stable: int, length: Integers) -> bool:
+    """Whether some group ends within `stable` steps from here; lengths are sorted, lanes without a group come last."""
+    if length[0] > step + stable:
+        return False
+    found = False
+    for lane in range(len(length)):
+        found = found or step <= length[lane] <= step + stable
+    return found
+
+
+@kernel
+def state_floors(
+    step: int, leads: Integers, stable: int, block: Block, work: Numbers, length: Integers, limits: Limits
+) -> None:
+    """floors[s, lane] = floor if state s can come to an end in the steps that the lane's group has left."""
+    for state in range(block.states):
+        row = work[block.state_floors + state * block.width : block.state_floors + (state + 1) * block.width]
+        for lane in range(block.width):
+            left = min(max(length[lane] - step, 0), stable)
+            row[lane] = limits.floor if leads[left * block.states + state] else limits.zero
+
+
+@kernel
+def retreat(slot: int, present: Integers, terms: Terms, block: Block, work: Numbers, limits: Limits) -> None:
+    """β_t from β_{t+1}; states that nothing reaches at t are left out."""
+    width, stride = block.width, block.beta_stride
+    target = block.betas + slot * width
+    move(
+        work, target, target + width, stride, block.rows + slot * width, block.stride, terms, block.departures,
+        block.state_floors, width, present, width, limits.zero,
+    )  # fmt: skip
+    normalise(work, target, stride, block.states, block.beta_scales + slot * width, limits.floor, width)
+
+
+@kernel
+def begin_lanes(step: int, slot: int, lane: int, ends: Numbers, block: Block, work: Numbers, length: Integers) -> int:
+    """β_L = final for the lanes with L = step, from `lane` down; the answer is the next lane."""
+    while lane >= 0 and length[lane] == step:
+        place = block.betas + slot * block.width + lane
+        for state in range(block.states):
+            work[place + state * block.beta_stride] = ends[block.first_end + block.states + state]
+        lane -= 1
+    return lane
+
+
+@part
+def retreat_chunk(
+    chunk: int, steps: int, lane: int, machines: Machines, reached: Integers, leads: Integers, stable: tuple[int, int],
+    block: Block, work: Numbers, length: Integers, limits: Limits,
+) -> int:  # fmt: skip
+    """β of one chunk, from that after its last step; the answer is the next lane to begin."""
+    for state in range(block.states):
+        place = block.betas + state * block.beta_stride
+        copy(work, place + steps * block.width, place, block.width)
+    for slot in range(steps - 1, -1, -1):
+        step = chunk * block.steps + slot
+        if floors_change(step, stable[1], length):
+            state_floors(step, leads, stable[1], block, work, length, limits)
+        known = min(step, stable[0]) * block.states
+        retreat(slot, reached[known : known + block.states], machines.terms, block, work, limits)
+        lane = begin_lanes(step, slot, lane, machines.ends, block, work, length)
+    return lane
+
+
+@kernel
+def gains(chunk: int, terms: Terms, block: Block, work: Numbers, span: int) -> None:
+    """gain(row) = Σ_{edges s -> r of that row} α_t(s) w β_{t+1}(r) + Σ_{sums it is in} weight · gain(sum)."""
+    stride = block.stride
+    alphas, betas = block.alphas + chunk * block.states * stride, block.betas + block.width
+    for row in range(block.num_rows - 1, -1, -1):
+        out = block.gains + row * stride
+        visits, shares, offset = block.visits + row, block.shares + row, block.zeros
+        if row < block.used or terms.bounds[visits + 1] > terms.bounds[visits]:
+            combine(work, out, alphas, stride, betas, block.beta_stride, terms, visits, offset, span)
+            offset = out
+        if terms.bounds[shares + 1] > terms.bounds[shares]:
+            mix(work, out, block.gains, stride, terms, shares, offset, span)
+
+
+@kernel
+def posteriors(terms: Terms, block: Block, work: Numbers, span: int, limits: Limits) -> None:
+    """n_t = Σ_k e_t(k) gain(k); q_t(k) = e_t(k) gain(k) / n_t, in place of the gains; tops = Σ q_t(k) of lost e_t(k).
+
+    norms = 1 / n_t, or 0 where that is no number.
+    """
+    stride = block.stride
+    norms, lost = work[block.norms : block.norms + span], work[block.tops : block.tops + span]
+    combine(work, block.norms, block.rows, stride, block.gains, stride, terms, block.diagonal, block.zeros, span)
+    for i in range(span):
+        norm = norms[i]
+        norms[i] = limits.one / norm if norm > limits.norm else limits.zero
+        lost[i] = limits.zero
+    for row in range(0, block.used * stride, stride):
+        emission = work[block.rows + row : block.rows + row + span]
+        gain = work[block.gains + row : block.gains + row + span]
+        for i in range(span):
+            share = emission[i] * gain[i] * norms[i]
+            gain[i] = share
+            lost[i] += share if emission[i] <= limits.emission else limits.zero
+
+
+@kernel
+def judge_chunk(chunk: int, steps: int, block: Block, work: Numbers, lanes: Lanes, limits: Limits) -> None:
+    """trouble += floor (d_t / c_t + 1) / n_t + Σ q_t(k) of lost e_t(k); 1 where n_t is no number."""
+    width = block.width
+    for slot in range(steps):
+        at, scales_at = slot * width, block.scales + chunk * block.stride + slot * width
+        norms, lost = work[block.norms + at : block.norms + at + width], work[block.tops + at : block.tops + at + width]
+        scales = work[scales_at : scales_at + width]
+        beta_scales = work[block.beta_scales + at : block.beta_scales + at + width]
+        for lane in range(width):
+            added = limits.floor * (beta_scales[lane] / scales[lane] + limits.one) * norms[lane] + lost[lane]
+            added = added if norms[lane] > limits.zero else limits.one
+            lanes.trouble[lane] += added if chunk * block.steps + slot < lanes.length[lane] else limits.zero
+        multiply_scales(chunk * block.steps + slot, scales, lanes)
+
+
+@kernel
+def multiply_scales(step: int, scales: Numbers, lanes: Lanes) -> None:
+    """mantissa · 2^exponent *= c_step, for the groups that have this step."""
+    for lane in range(len(scales)):
+        scale = np.float64(scales[lane]) if step <= lanes.length[lane] else 1.0
+        bits = bits_of_float(lanes.mantissa[lane] * scale)
+        lanes.exponent[lane] += (bits >> 52) - 1023
+        lanes.mantissa[lane] = float_of_bits((bits & _MANTISSA) | _ONE)
+
+
+@kernel
+def store_chunk(
+    marginals: Numbers, size: int, begin: int, num_classes: int, ways: tuple[Indices, Indices], block: Block,
+    work: Numbers, lanes: Lanes,
+) -> None:  # fmt: skip
+    """q_{begin + t}(class) of the lane's group = gains[class, t, lane]."""
+    origin, place = ways
+    for lane in range(block.groups):
+        target, source = np.uint64(lanes.group[lane] * size + begin * num_classes), np.uint64(block.gains + lane)
+        for i in range(min(block.steps, lanes.length[lane] - begin) * block.used):
+            marginals[target + origin[i]] = work[source + place[i]]
+
+
+@part
+def backward(
+    marginals: Numbers, shape: tuple[int, int], ways: tuple[Indices, Indices], machines: Machines, reached: Integers,
+    leads: Integers, stable: tuple[int, int], block: Block, work: Numbers, lanes: Lanes, limits: Limits,
+) -> None:  # fmt: skip
+    """β and posteriors, chunk by chunk from the last."""
+    kept, last = block.used * block.stride, block.longest % block.steps
+    state_floors(block.longest, leads, stable[1], block, work, lanes.length, limits)
+    lane = begin_lanes(block.longest, 0, block.groups - 1, machines.ends, block, work, lanes.length)
+    scales_at = block.scales + (block.chunks - 1) * block.stride + last * block.width
+    multiply_scales(block.longest, work[scales_at : scales_at + block.width], lanes)
+    for chunk in range(block.chunks - 1, -1, -1):
+        steps = last if chunk == block.chunks - 1 else block.steps
+        if steps == 0:
+            continue
+        span = (steps * block.width + LANES - 1) // LANES * LANES
+        copy(work, block.rows, block.emissions + chunk * kept, kept)
+        sum_rows(machines.terms, block, work, span)
+        lane = retreat_chunk(chunk, steps, lane, machines, reached, leads, stable, block, work, lanes.length, limits)
+        gains(chunk, machines.terms, block, work, span)
+        posteriors(machines.terms, block, work, span, limits)
+        judge_chunk(chunk, steps, block, work, lanes, limits)
+        store_chunk(marginals, shape[0] * shape[1], chunk * block.steps, shape[1], ways, block, work, lanes)
