@@ -14,9 +14,11 @@ from torch import Tensor
 
 from glws.automata import Automaton
 from glws.automata.structure import CountWeights
-from glws.inference import compiled_trellis, counts
+from glws.inference import compiled_trellis, counts, gpu
 from glws.inference.enumeration import enumerate_posterior
-from glws.inference.forms import AbstractForm, Answer, Counts, PresenceWeights, TableWeights
+from glws.inference.forms import AbstractForm, Answer, Counts, PresenceWeights, TableWeights, only_counted
+from glws.inference.gpu.tables import arc_tables
+from glws.inference.gpu.trellis import fits, gpu_trellis_posterior
 from glws.inference.trellis import build, trellis_posterior
 
 TINY = 64
@@ -77,9 +79,13 @@ class Automata(AbstractForm):
 
 
 def by_trellis(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
-    """Forward and backward, any automaton: compiled on the CPU, in plain torch elsewhere."""
+    """Forward and backward, any automaton: compiled on the CPU, fused on the GPU, in plain torch elsewhere."""
     if potentials.device.type == "cpu" and potentials.shape[:2].numel() > TINY and compiled_trellis.is_available():
         return compiled_trellis.compiled_posterior(potentials, lengths, form.automata, form.index)
+    if gpu.is_available(potentials):
+        tables = arc_tables(form.automata, potentials.device)
+        if fits(tables):
+            return gpu_trellis_posterior(potentials, lengths, tables, form.index)
     return trellis_posterior(potentials, lengths, build(form.automata, form.index))
 
 
@@ -102,12 +108,17 @@ def _by_counts(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
     low, high = form.rows(ranges).unbind(1)
     hard = np.array_equal(ranges[:, 0], ranges[:, 1])
     weights = counts.Exactly(low) if hard else counts.Between(low, high)
-    return Counts(_counted(form), weights).solve(potentials, lengths)
+    return _counts(form, weights).solve(potentials, lengths)
 
 
 def _by_weighted_counts(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
     log_weights = form.rows([_known(a).up_to(potentials.shape[1]) for a in form.automata])
-    return Counts(_counted(form), counts.Weighted(log_weights)).solve(potentials, lengths)
+    return _counts(form, counts.Weighted(log_weights)).solve(potentials, lengths)
+
+
+def _counts(form: Automata, weights: counts.Weights) -> Counts:
+    masks = np.array([_known(automaton).counted for automaton in form.automata])
+    return Counts(form.rows(masks), weights, only_counted(masks))
 
 
 def _known(automaton: Automaton) -> CountWeights:
@@ -116,13 +127,11 @@ def _known(automaton: Automaton) -> CountWeights:
     return weights
 
 
-def _counted(form: Automata) -> Tensor:
-    return form.rows([_known(automaton).counted for automaton in form.automata])
-
-
 def _by_presence(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
     log_weights = form.rows([_known(automaton).up_to(1) for automaton in form.automata])
-    return PresenceWeights(_counted(form), log_weights).solve(potentials, lengths)
+    return PresenceWeights(form.rows([_known(a).counted for a in form.automata]), log_weights).solve(
+        potentials, lengths
+    )
 
 
 def common_size(potentials: Tensor, lengths: Tensor) -> int | None:

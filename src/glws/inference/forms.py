@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -154,6 +156,8 @@ class Counts(AbstractForm):
 
     counted: Bool[Tensor, "groups classes"]
     weights: counts.Weights
+    only: int | None = None
+    """The class that is counted in every group, if it is one and the same: with two classes, that saves work."""
 
     def engine(self, size: int | None) -> str:
         """Counts have an engine of their own."""
@@ -161,8 +165,8 @@ class Counts(AbstractForm):
 
     def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
         """The posterior of being counted, shared out among the counted classes, and the rest among the others."""
-        if potentials.shape[2] == 2 and bool((self.counted.sum(1) == 1).all()):
-            return self._solve_two_classes(potentials, lengths)
+        if potentials.shape[2] == 2 and self.only is not None:
+            return self._solve_two_classes(potentials, lengths, self.only)
         phi = potentials.double()
         log_one, shares_one = _within(phi, self.counted)
         log_zero, shares_zero = _within(phi, ~self.counted)
@@ -171,16 +175,12 @@ class Counts(AbstractForm):
         marginals = positive[:, :, None] * shares_one + negative[:, :, None] * shares_zero
         return log_likelihood.to(potentials.dtype), marginals.to(potentials.dtype)
 
-    def _solve_two_classes(self, potentials: Tensor, lengths: Tensor) -> Answer:
+    def _solve_two_classes(self, potentials: Tensor, lengths: Tensor, only: int) -> Answer:
         """One class is counted, the other is not: nothing to share out."""
-        second, is_second = self.counted[:, 1, None], bool(self.counted[:, 1].all())
-        zero, one = potentials.unbind(2)
-        if not is_second:
-            zero, one = torch.where(second, zero, one), torch.where(second, one, zero)
+        one, zero = potentials[:, :, only], potentials[:, :, 1 - only]
         log_likelihood, positive = counts.count_posterior(zero, one, lengths, self.weights)
         negative = _rest(positive, lengths, log_likelihood)
-        both = torch.stack([negative, positive], 2)
-        return log_likelihood, both if is_second else torch.where(second[:, :, None], both, both.flip(2))
+        return log_likelihood, torch.stack([negative, positive] if only else [positive, negative], 2)
 
     def automaton(self, group: int, length: int) -> Automaton:
         """A chain with one state for each count."""
@@ -191,6 +191,13 @@ class Counts(AbstractForm):
         if isinstance(self.weights, counts.Between):
             return between(int(self.weights.low[group]), int(self.weights.high[group]), symbols, num_symbols)
         return from_counts(self.weights.log_weights[group, : length + 1].tolist(), symbols, num_symbols)
+
+
+def only_counted(masks: npt.NDArray[np.bool_]) -> int | None:
+    """The class that is counted in every row of [..., classes], if it is one and the same."""
+    rows = masks.reshape(-1, masks.shape[-1])
+    alike = len(rows) > 0 and int(rows[0].sum()) == 1 and bool((rows == rows[0]).all())
+    return int(rows[0].argmax()) if alike else None
 
 
 def _rest(

@@ -14,6 +14,7 @@ from torch import Tensor
 from glws.errors import DataError
 from glws.inference import Counts, Posterior
 from glws.inference.counts import Weighted, geometric_noise, laplace_noise
+from glws.inference.forms import only_counted
 from glws.supervision.abstract import SHARED
 from glws.supervision.arrays import Numbers, class_mask, label_counts, reals, true_labels, whole_numbers
 from glws.supervision.noise import LearnsNoise, changed, share
@@ -86,7 +87,8 @@ class NoisyProportions(LearnsNoise):
 
     def form(self, lengths: Int[Tensor, "groups"]) -> Counts:
         """By the count engine."""
-        return Counts(self.counted.expand(len(self), -1), self._weights(lengths.to(self.observed.device)))
+        weights = self._weights(lengths.to(self.observed.device))
+        return Counts(self.counted.expand(len(self), -1), weights, only_counted(self.counted.cpu().numpy()))
 
     def log_weight(self, group: int, labels: Sequence[int]) -> float:
         """As written above."""

@@ -14,6 +14,7 @@ from torch import Tensor
 from glws.errors import DataError
 from glws.inference import Counts
 from glws.inference.counts import Between, Exactly
+from glws.inference.forms import only_counted
 from glws.inference.joint import JointCounts
 from glws.supervision.abstract import SHARED, AbstractSupervision
 from glws.supervision.arrays import (
@@ -103,7 +104,7 @@ class Proportions(AbstractSupervision):
     def form(self, lengths: Int[Tensor, "groups"]) -> Counts:
         """By the count engine."""
         known = Exactly(self.low) if torch.equal(self.low, self.high) else Between(self.low, self.high)
-        return Counts(self.counted.expand(len(self), -1), known)
+        return Counts(self.counted.expand(len(self), -1), known, only_counted(self.counted.cpu().numpy()))
 
     def log_weight(self, group: int, labels: Sequence[int]) -> float:
         """As written above."""

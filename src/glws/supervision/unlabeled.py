@@ -14,6 +14,7 @@ from torch import Tensor
 from glws.errors import DataError
 from glws.inference import AbstractForm, Counts
 from glws.inference.counts import Exactly, Weighted, binomial, hypergeometric
+from glws.inference.forms import only_counted
 from glws.supervision.abstract import SHARED, AbstractSupervision
 from glws.supervision.arrays import (
     Numbers,
@@ -133,7 +134,8 @@ class Unlabeled(AbstractSupervision):
         counted = self.counted.expand(len(self), -1)
         if self.count == "expected":
             return ExpectedCount(counted, self.prior)
-        return Counts(counted, self._weights(lengths.to(self.prior.device)))
+        weights = self._weights(lengths.to(self.prior.device))
+        return Counts(counted, weights, only_counted(self.counted.cpu().numpy()))
 
     def log_weight(self, group: int, labels: Sequence[int]) -> float:
         """The weight of the number of counted labels."""

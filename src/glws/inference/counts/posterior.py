@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from glws.errors import DataError
+from glws.inference import gpu
 from glws.inference.counts.recursion import recursion_posterior
 from glws.inference.counts.thresholds import COMPILED_SHORT_EXACT, COMPILED_SHORT_WEIGHTED, TORCH_SHORT, TORCH_TINY
 from glws.inference.counts.tilting import Undecided, bounded, set_aside
@@ -63,6 +64,8 @@ def count_posterior(
     check_problems(log_zero, log_one, lengths, weights, method)
     if log_zero.numel() == 0:
         return _without_instances(log_zero, weights)
+    if method == "auto" and isinstance(weights, Exactly) and gpu.is_available(log_zero):
+        return _fused(log_zero, log_one, lengths, weights)
     chosen = _automatic(log_zero) if method == "auto" else method
     with torch.no_grad():
         if chosen == "compiled":
@@ -70,6 +73,13 @@ def count_posterior(
         else:
             result = _plain(log_zero, log_one, lengths, weights, chosen)
     return result if log_zero.dtype == torch.float64 else _in_single_precision(result)
+
+
+def _fused(log_zero: Tensor, log_one: Tensor, lengths: Tensor, weights: Exactly) -> CountResult:
+    """The Triton kernels, on the device of the tensors."""
+    from glws.inference.gpu.counts import gpu_count_posterior
+
+    return gpu_count_posterior(log_zero, log_one, lengths, weights.count.long())
 
 
 def _in_single_precision(result: CountResult) -> CountResult:
@@ -93,7 +103,7 @@ def check_problems(log_zero: Tensor, log_one: Tensor, lengths: Tensor, weights: 
         raise DataError(f"log-potentials must be float32 or float64; got {log_zero.dtype}")
     if method == "compiled" and log_zero.device.type != "cpu":
         raise DataError(f"the compiled method needs tensors on the CPU; got {log_zero.device}")
-    if lengths.numel():
+    if lengths.numel() and lengths.device.type == "cpu":  # elsewhere a look at the values would make the host wait
         _check_lengths(log_zero, lengths, weights)
 
 

@@ -1,0 +1,26 @@
+"""Fused kernels for CUDA tensors: the trellis and hard counts, with the answers of the plain torch code.
+
+Importing this package imports neither Triton nor a kernel; the functions that launch kernels do so at first use:
+
+    glws.inference.gpu.trellis.gpu_trellis_posterior    any automaton within `trellis.fits`
+    glws.inference.gpu.counts.gpu_count_posterior       exactly m, any length
+
+Neither looks at a value on the host, so both can be captured in a CUDA graph, and both are deterministic.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+
+from torch import Tensor
+
+
+def is_available(tensor: Tensor) -> bool:
+    """Whether the kernels can answer for this tensor: it is on a CUDA device and Triton can be imported."""
+    return tensor.is_cuda and _has_triton()
+
+
+@functools.cache
+def _has_triton() -> bool:
+    return importlib.util.find_spec("triton") is not None
