@@ -1,0 +1,31 @@
+"""From fully labelled data to each setting of weak supervision: simulated, seeded, with exact numbers."""
+
+from glws.data.weaken.bags import bag_sizes as bag_sizes
+from glws.data.weaken.bags import class_proportions as class_proportions
+from glws.data.weaken.bags import multi_instance as multi_instance
+from glws.data.weaken.bags import multi_instance_classes as multi_instance_classes
+from glws.data.weaken.bags import proportions as proportions
+from glws.data.weaken.clip import ClipScorer as ClipScorer
+from glws.data.weaken.confidence import HeldOutScores as HeldOutScores
+from glws.data.weaken.confidence import fitted_temperature as fitted_temperature
+from glws.data.weaken.confidence import held_out_scores as held_out_scores
+from glws.data.weaken.confidence import positive_scores as positive_scores
+from glws.data.weaken.pair_confidence import at_prior as at_prior
+from glws.data.weaken.pair_confidence import confidence_difference as confidence_difference
+from glws.data.weaken.pair_confidence import positive_confidence as positive_confidence
+from glws.data.weaken.pair_confidence import similarity_confidence as similarity_confidence
+from glws.data.weaken.pairs import comparison_counts as comparison_counts
+from glws.data.weaken.pairs import pair_comparison as pair_comparison
+from glws.data.weaken.pairs import pair_similarity as pair_similarity
+from glws.data.weaken.pairs import similarity_counts as similarity_counts
+from glws.data.weaken.record import Weakened as Weakened
+from glws.data.weaken.single import complementary_labels as complementary_labels
+from glws.data.weaken.single import noisy_labels as noisy_labels
+from glws.data.weaken.single import partial_labels as partial_labels
+from glws.data.weaken.single import semi_supervised as semi_supervised
+from glws.data.weaken.unlabeled import matched_numbers as matched_numbers
+from glws.data.weaken.unlabeled import positive_unlabeled as positive_unlabeled
+from glws.data.weaken.unlabeled import sdu_counts as sdu_counts
+from glws.data.weaken.unlabeled import similar_dissimilar_unlabeled as similar_dissimilar_unlabeled
+from glws.data.weaken.unlabeled import unlabeled_groups as unlabeled_groups
+from glws.data.weaken.unlabeled import unlabeled_unlabeled as unlabeled_unlabeled
