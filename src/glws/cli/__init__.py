@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from glws._version import __version__
+from glws.cli.bench import bench
 from glws.cli.data import data
 from glws.cli.doctor import doctor
 from glws.cli.explain import explain
@@ -18,6 +19,7 @@ COMMANDS: list[tuple[str, Callable[..., Any]]] = [
     ("explain", explain),
     ("doctor", doctor),
     ("data", data),
+    ("bench", bench),
 ]
 
 

@@ -9,8 +9,8 @@ from torch import Tensor
 from glws.inference.counts.posterior import CountResult
 from glws.inference.gpu.language import on_device_of, power_of_two
 
-# Above this many instances a problem is spread over many programs.
-LONG = 8192
+# Above this many instances a problem is spread over many programs (measured by `benchmarks/gpu.py --thresholds`).
+LONG = 2048
 # Frequencies of the characteristic function that a program holds, and instances of a long problem.
 _WAVES = 32
 _CHUNK = 2048
