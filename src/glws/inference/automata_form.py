@@ -75,7 +75,8 @@ class Automata(AbstractForm):
 
     def rows(self, values: Sequence[npt.NDArray[Any]] | npt.NDArray[Any]) -> Tensor:
         """One array for each distinct automaton, laid out for the groups."""
-        return torch.from_numpy(np.asarray(values)).to(self.index.device)[self.index]
+        table = torch.from_numpy(np.asarray(values)).to(self.index.device)
+        return table.expand(len(self.index), *table.shape[1:]) if len(table) == 1 else table[self.index]
 
 
 def by_trellis(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:

@@ -87,10 +87,30 @@ class TableWeights(AbstractForm):
     def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
         """Z = Σ_y A(y) Π_j φ_j(y_j), and q_j the sums of the table over the other instances."""
         inside = resized(potentials.double(), self.size)
+        if self.size == 2 and potentials.device.type == "cpu":
+            return self._solve_pairs(inside, lengths == 2, potentials)
+        return self._solve_in_logs(inside, lengths == self.size, potentials)
+
+    def _solve_pairs(self, inside: Tensor, fits: Tensor, potentials: Tensor) -> Answer:
+        """As products of matrices, in linear space; pairs that float64 cannot hold there are done again in logs."""
+        top = inside.amax(2, keepdim=True)
+        first, second = torch.exp(inside - torch.where(top == -torch.inf, 0.0, top)).unbind(1)
+        ahead, behind = _both_ways(self.log_weights, first, second)
+        total = ahead.sum(1)
+        log_z = total.log() + top.sum((1, 2))
+        doubtful = fits & ~((total > 1e-250) & log_z.isfinite())
+        marginals = torch.stack([ahead, behind], 1) / torch.where(total > 0, total, 1.0)[:, None, None]
+        log_z, marginals = torch.where(fits, log_z, -torch.inf), torch.where(fits[:, None, None], marginals, 0.0)
+        if bool(doubtful.any()):
+            again = TableWeights(self.log_weights[doubtful])
+            log_z[doubtful], marginals[doubtful] = again._solve_in_logs(inside[doubtful], fits[doubtful], inside)
+        return log_z.to(potentials.dtype), resized(marginals, potentials.shape[1]).to(potentials.dtype)
+
+    def _solve_in_logs(self, inside: Tensor, fits: Tensor, potentials: Tensor) -> Answer:
         scores = self.log_weights.double()
         for place in range(self.size):
             scores = scores + _along(inside[:, place], place, self.size)
-        log_z, share = normalised(scores.flatten(1), lengths == self.size)
+        log_z, share = normalised(scores.flatten(1), fits)
         table = share.view_as(scores)
         marginals = torch.stack([_summed(table, place) for place in range(self.size)], 1)
         return log_z.to(potentials.dtype), resized(marginals, potentials.shape[1]).to(potentials.dtype)
@@ -98,6 +118,15 @@ class TableWeights(AbstractForm):
     def automaton(self, group: int, length: int) -> Automaton:
         """The table as an automaton."""
         return from_table(self.log_weights[group].double().exp().cpu().numpy())
+
+
+def _both_ways(log_weights: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    """Σ_l φ_1(k) A(k,l) φ_2(l) for each k, and the sum over k for each l; weights may be the same for all groups."""
+    if log_weights.stride(0) == 0 and len(log_weights):
+        weights = log_weights[0].double().exp()
+        return first * (second @ weights.T), second * (first @ weights)
+    weights = log_weights.double().exp()
+    return first * torch.einsum("gkl,gl->gk", weights, second), second * torch.einsum("gkl,gk->gl", weights, first)
 
 
 def resized(values: Float[Tensor, "groups instances classes"], instances: int) -> Tensor:
