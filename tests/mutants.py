@@ -14,7 +14,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
-TESTS = ["tests/inference", "tests/automata/test_automaton.py", "tests/test_testing.py"]
+NAMES = ("automata_form", "exactness", "edges", "known_answers", "relations")
+TESTS = [
+    *(f"tests/inference/test_{name}.py" for name in NAMES),
+    "tests/automata/test_automaton.py",
+    "tests/test_testing.py",
+]
 
 
 class Mutant(NamedTuple):
@@ -78,9 +83,21 @@ MUTANTS = [
     ),
     Mutant(
         "pairs: rows and columns exchanged",
-        "inference/closed.py",
-        "torch.stack([table.sum(2), table.sum(1)], 1)",
-        "torch.stack([table.sum(1), table.sum(2)], 1)",
+        "inference/forms.py",
+        "torch.stack([ahead, behind], 1)",
+        "torch.stack([behind, ahead], 1)",
+    ),
+    Mutant(
+        "counts: the other classes get the posterior of the counted ones",
+        "inference/forms.py",
+        "marginals = positive[:, :, None] * shares_one + negative[:, :, None] * shares_zero",
+        "marginals = positive[:, :, None] * shares_one + positive[:, :, None] * shares_zero",
+    ),
+    Mutant(
+        "counts: which class is counted is forgotten",
+        "inference/forms.py",
+        "one, zero = potentials[:, :, only], potentials[:, :, 1 - only]",
+        "one, zero = potentials[:, :, 1], potentials[:, :, 0]",
     ),
     Mutant(
         "gradient of impossible groups is not zero",

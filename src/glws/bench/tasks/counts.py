@@ -30,7 +30,7 @@ def by_method(method: str) -> Callable[[CountInputs], Call]:
 def by_infer(inputs: CountInputs) -> Call:
     """The front door: the log-probabilities of two classes, and the count of the second."""
     log_probs, groups = inputs.log_probs, inputs.log_probs.shape[0]
-    weak = Counts(torch.tensor([False, True]).expand(groups, -1), Exactly(torch.full((groups,), inputs.count)))
+    weak = Counts(torch.tensor([False, True]).expand(groups, -1), Exactly(torch.full((groups,), inputs.count)), only=1)
 
     def call() -> Answer:
         posterior = infer(log_probs, weak)
