@@ -55,6 +55,14 @@ def test_classes_without_room_are_mentioned() -> None:
     assert "no weak label leaves room for class 'c'" in finding["classes never possible"].message
 
 
+def test_classes_that_nothing_speaks_for_are_mentioned() -> None:
+    data = WeakDataset(torch.zeros(3, 1), [[0], [1], [2]], Labels.of([0, 1, -1], 3))
+    findings = found(data, ["a", "b", "c"])
+    assert "no weak label ever makes class 'c' more likely" in findings["classes never mentioned"].message
+    pairs = WeakDataset(torch.zeros(2, 1), [[0, 1]], PairSimilarity.of([1], 3))
+    assert "classes never mentioned" not in found(pairs, ["a", "b", "c"])
+
+
 def test_a_prior_that_contradicts_the_counts_is_mentioned() -> None:
     groups = [[list(range(10))], [list(range(10, 20))]]
     data = WeakDataset(torch.zeros(20, 1), groups, [Proportions.of([1]), Unlabeled.of([0.7])])

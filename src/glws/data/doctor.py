@@ -21,6 +21,8 @@ from glws.supervision import AbstractProjection, AbstractSupervision
 
 MOST_GROUPS = 2000
 """Questions that need a labeling of each group are asked of this many groups of a kind."""
+RARE = 0.01
+"""How likely a class is to somebody who takes it to be rare."""
 FAR_APART = 0.2
 """Two kinds contradict each other when their rates of a class differ by more than this."""
 
@@ -155,13 +157,32 @@ def small_groups(parts: Sequence[Part], size: int, classes: Sequence[str]) -> It
         yield Finding("note", "unused instances", f"nothing is known about {unused} of {size:,}: in no group")
 
 
-def rates(parts: Sequence[Part], size: int, classes: Sequence[str]) -> Iterator[Finding]:
-    """Classes that cannot occur, and kinds that disagree about how frequent a class is."""
-    implied = {part.name: _rates(part, size, len(classes)) for part in parts}
-    known = torch.stack([rate for rate in implied.values() if rate is not None])
-    for number, name in enumerate(classes):
-        if len(known) and not bool((known[:, number] > 0).any()):
+def silent_classes(parts: Sequence[Part], size: int, classes: Sequence[str]) -> Iterator[Finding]:
+    """Classes that cannot occur, and classes that no weak label speaks for while it does for others.
+
+    A weak label speaks for a class when it makes it more likely to somebody who thought it rare.
+    """
+    raised = [_highest(parts, size, number, len(classes)) for number in range(len(classes))]
+    silent = [highest <= RARE + 1e-9 for highest in raised]
+    for name, highest, is_silent in zip(classes, raised, silent, strict=True):
+        if highest == 0:
             yield Finding("warning", "classes never possible", f"no weak label leaves room for class {name!r}")
+        elif is_silent and not all(silent):
+            message = f"no weak label ever makes class {name!r} more likely than it was: nothing is known of it"
+            yield Finding("warning", "classes never mentioned", message)
+
+
+def _highest(parts: Sequence[Part], size: int, number: int, num_classes: int) -> float:
+    """The largest posterior of a class that the predictions take to be rare everywhere."""
+    probs = torch.full((size, num_classes), (1 - RARE) / max(num_classes - 1, 1), dtype=torch.float64)
+    probs[:, number] = RARE
+    highest = [part.infer(probs.log())[1][..., number].amax() for part in parts if len(part.groups.indices)]
+    return max((float(value) for value in highest), default=0.0)
+
+
+def rates(parts: Sequence[Part], size: int, classes: Sequence[str]) -> Iterator[Finding]:
+    """Kinds that disagree about how frequent a class is."""
+    implied = {part.name: _rates(part, size, len(classes)) for part in parts}
     for (left, left_rates), (right, right_rates) in combinations(implied.items(), 2):
         if left_rates is None or right_rates is None or not _about_rates(parts, left, right):
             continue
@@ -249,6 +270,7 @@ CHECKS: tuple[Callable[[Sequence[Part], int, Sequence[str]], Iterator[Finding]],
     infeasible_groups,
     contradictions,
     small_groups,
+    silent_classes,
     rates,
     exchangeable_classes,
     constant_classifiers,
