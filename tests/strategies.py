@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import torch
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from glws.automata import Automaton
+
+many = settings(max_examples=int(os.environ.get("GLWS_EXAMPLES", "200")))
+"""For the relations that must hold of everything; `make quick` tries fewer examples."""
 
 
 @st.composite

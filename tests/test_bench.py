@@ -27,6 +27,8 @@ from glws.bench.worker import run_apart
 from glws.errors import DataError
 from glws.inference import infer
 
+pytestmark = pytest.mark.slow
+
 
 def fixed(log_likelihood, marginals=None):
     """A contestant that always says the same."""

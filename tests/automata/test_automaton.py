@@ -7,9 +7,9 @@ from math import comb, log
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from strategies import automata
+from strategies import automata, many
 
 from glws.automata import (
     Automaton,
@@ -30,7 +30,6 @@ from glws.automata import (
 from glws.errors import AutomatonError, StateBudgetError
 
 LENGTHS = range(5)
-many = settings(max_examples=200)
 languages = automata(num_symbols=2, weighted=False)
 
 

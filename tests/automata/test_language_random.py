@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -190,6 +191,7 @@ LEAVES = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(combined(LEAVES, 5))
 def test_random_text_means_what_plain_python_says(drawn: Drawn) -> None:

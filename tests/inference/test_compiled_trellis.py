@@ -14,7 +14,7 @@ from glws.inference.compiled_trellis import compiled_posterior, is_available
 from glws.inference.enumeration import enumerate_posterior
 from glws.inference.trellis import build, trellis_posterior
 
-pytestmark = pytest.mark.skipif(not is_available(), reason="numba is not installed")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not is_available(), reason="numba is not installed")]
 
 Answer = tuple[Tensor, Tensor]
 TOLERANCES = {torch.float64: (1e-10, 1e-10), torch.float32: (1e-4, 1e-5)}  # of log Z and of q; a few ulp at each step

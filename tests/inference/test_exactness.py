@@ -47,7 +47,7 @@ def compare_random_batch(seed: int, groups: int, weighted: bool) -> None:
     assert_same(in_plain_torch(oracle.potentials, automata, lengths), oracle)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 20))])
 def test_weighted_automata_equal_enumeration(seed: int) -> None:
     compare_random_batch(seed, groups=100, weighted=True)
 
@@ -58,12 +58,13 @@ def test_eight_thousand_more_weighted_automata_equal_enumeration(seed: int) -> N
     compare_random_batch(seed, groups=100, weighted=True)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 30))])
 def test_boolean_automata_count_a_labeling_once(seed: int) -> None:
     """3,000 random NFAs, most of them ambiguous: p(w) is that of the accepted labelings, and at most 1."""
     compare_random_batch(500 + seed, groups=100, weighted=False)
 
 
+@pytest.mark.slow
 def test_boolean_nfas_never_exceed_probability_one() -> None:
     rng = np.random.default_rng(7)
     automata = [random_automaton(rng, 2, weighted=False) for _ in range(3000)]
@@ -72,7 +73,7 @@ def test_boolean_nfas_never_exceed_probability_one() -> None:
     assert answer.log_likelihood.max() <= 1e-12
 
 
-@pytest.mark.parametrize("length", range(7))
+@pytest.mark.parametrize("length", [*range(5), *(pytest.param(length, marks=pytest.mark.slow) for length in (5, 6))])
 def test_all_two_state_binary_automata_equal_enumeration(length: int) -> None:
     arcs = list(product((0, 1), repeat=3))
     automata = [

@@ -91,6 +91,7 @@ def test_two_thousand_instances_keep_the_closed_form(engine: str, dtype: torch.d
     assert float((answer.marginals[0, :, 1] / (count / length) - 1).abs().max()) < tolerance
 
 
+@pytest.mark.slow
 def test_ten_thousand_instances_stay_finite_and_normalised() -> None:
     log_probs = random_log_probs(11, 2, 10_000, 3, scale=30.0)
     automaton = exactly(3, of=1, num_symbols=3) & exactly(2, of=2, num_symbols=3)

@@ -2,16 +2,15 @@
 
 import numpy as np
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from strategies import automata, random_log_probs
+from strategies import automata, many, random_log_probs
 
 import glws
 from glws.automata import Automaton, anything, at_least, between, exactly
 
 TOLERANCE = 1e-10
 seeds = st.integers(0, 10_000)
-many = settings(max_examples=200)
 
 
 def likelihood(automaton: Automaton, log_probs: torch.Tensor) -> float:

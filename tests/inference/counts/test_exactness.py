@@ -65,6 +65,7 @@ def test_every_kind_of_weight_agrees_with_enumeration_of_all_labelings(by_labeli
     assert_close(ask(zero, one, weighted(noisy), method), by_labelings(zero, one, noisy))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", FAST)
 @pytest.mark.parametrize("n", [1, 2, 10, 63, 64, 65, 127, 130, 300, 700])
 def test_hard_counts_agree_with_extended_precision(extended, method: str, n: int) -> None:
@@ -74,6 +75,7 @@ def test_hard_counts_agree_with_extended_precision(extended, method: str, n: int
         assert_close(ask(zero, one, exactly(m), method), extended(zero, one, dense(m, m, n)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", FAST)
 @pytest.mark.parametrize("n", [2, 10, 64, 65, 130, 400])
 def test_ranges_at_least_and_at_most_agree_with_extended_precision(extended, method: str, n: int) -> None:
@@ -105,6 +107,7 @@ def weights_of_many_shapes(rng: np.random.Generator, zero: np.ndarray, one: np.n
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", FAST)
 @pytest.mark.parametrize("n", [1, 7, 40, 127, 128, 129, 250])
 def test_any_weights_agree_with_extended_precision(extended, method: str, n: int) -> None:
@@ -114,6 +117,7 @@ def test_any_weights_agree_with_extended_precision(extended, method: str, n: int
         assert_close(ask(zero, one, weighted(log_weights), method), extended(zero, one, log_weights))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", FAST)
 def test_any_weights_are_exact_on_spread_out_logits(many_digits, method: str) -> None:
     for seed in range(6):
@@ -135,6 +139,7 @@ EXTREMES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", FAST)
 @pytest.mark.parametrize("name", EXTREMES)
 def test_extreme_hard_counts_agree_with_sixty_digits(many_digits, method: str, name: str) -> None:
@@ -145,6 +150,7 @@ def test_extreme_hard_counts_agree_with_sixty_digits(many_digits, method: str, n
     assert_close(ask(zero, one, between(0, m), method), many_digits(zero, one, dense(0, m, n)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", FAST)
 @pytest.mark.parametrize(("n", "share"), [(2000, 0.25), (2000, 0.5), (5000, 0.25), (5000, 0.001)])
 def test_long_groups_agree_with_extended_precision(extended, method: str, n: int, share: float) -> None:
