@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from glws.errors import ConstraintError
 
+MAX_LENGTH = 9_999
+"""Longer texts and patterns are refused before they are read."""
 SHOWN = 100
 """How many characters of a long text are shown around the caret."""
 

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 
 from glws.automata.automaton import Automaton
 from glws.automata.explore import ALWAYS, NEVER, explore
-from glws.automata.pointing import TextError
+from glws.automata.pointing import MAX_LENGTH, TextError
 from glws.errors import ConstraintError
 
-MAX_LENGTH = 10_000
 MAX_NESTING = 50
 MAX_DIGITS = 18
 MAX_WORK = 2_000_000

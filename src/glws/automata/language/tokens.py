@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from glws.automata.pointing import TextError
+from glws.automata.pointing import MAX_LENGTH, TextError
 
-MAX_LENGTH = 10_000
 MAX_DIGITS = 30
 
 _WORD = re.compile(
