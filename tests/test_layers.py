@@ -10,6 +10,8 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "glws"
 LAYERS = [
     "errors",
+    "rules",
+    "files",
     "automata",
     "inference",
     "supervision",
@@ -20,7 +22,7 @@ LAYERS = [
     "models",
     "methods",
 ]
-LAYERS += ["training", "estimator", "paper", "report", "bench", "cli"]
+LAYERS += ["training", "estimator", "paper", "report", "jobs", "bench", "cli"]
 FILES = sorted(SOURCE.rglob("*.py"))
 
 

@@ -21,3 +21,19 @@ class ConstraintError(GlwsError, ValueError):
 
 class DataError(GlwsError, ValueError):
     """Inputs that do not fit together: shapes, lengths, NaN in a real instance, a group nothing can satisfy."""
+
+
+class ConfigError(GlwsError, ValueError):
+    """A configuration that cannot be: an unknown key, a value of the wrong type or out of range."""
+
+
+class FileError(GlwsError):
+    """A file or folder that cannot be read or written, is in use by another process, or is damaged."""
+
+
+class CheckpointError(FileError):
+    """A checkpoint that is damaged, is none, or cannot be saved."""
+
+
+class RunError(GlwsError):
+    """A run folder that cannot be used as asked: it holds a run already, holds none, or is only being read."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glws.cli.failures import UsageError
-from glws.cli.files import write_text
+from glws.files import write_text
 
 if TYPE_CHECKING:
     from rich.console import Console

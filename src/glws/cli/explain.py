@@ -12,7 +12,7 @@ import typer
 
 from glws.automata.drawing.arc_labels import shortened
 from glws.cli.explain_arguments import FloatArray, agreed_length, check_output, read_classes, read_length, read_probs
-from glws.cli.files import write_text
+from glws.files import write_text
 
 if TYPE_CHECKING:
     from rich.table import Table

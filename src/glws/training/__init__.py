@@ -1,0 +1,1 @@
+"""Training: the loop, checkpoints, and the folder a run leaves behind."""
