@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 from glws.data.groups import Groups
 from glws.data.sources.images import ImageFiles
 from glws.errors import DataError
-from glws.objective import em_loss
+from glws.objective import EMLoss, em_loss
 from glws.supervision import AbstractSupervision
 
 
@@ -70,6 +70,10 @@ class BatchPart:
         """Predictions for the distinct instances, laid out for the groups."""
         return log_probs[self.rows.to(log_probs.device)]
 
+    def to(self, device: torch.device | str) -> BatchPart:
+        """The same part with the row numbers and weak labels on another device; lengths and group numbers stay."""
+        return replace(self, rows=self.rows.to(device), weak=self.weak.to(device))
+
 
 @dataclass(frozen=True, eq=False)
 class Batch:
@@ -80,6 +84,28 @@ class Batch:
     parts: tuple[BatchPart, ...]
     evidence: Float[Tensor, "rows classes"] | None = None
 
+    def to(self, device: torch.device | str) -> Batch:
+        """The same batch on another device."""
+        evidence = None if self.evidence is None else self.evidence.to(device)
+        parts = tuple(part.to(device) for part in self.parts)
+        return Batch(self.instances.to(device), self.numbers, parts, evidence)
+
+    def losses(
+        self,
+        log_probs: Float[Tensor, "rows classes"],
+        e_log_probs: Float[Tensor, "rows classes"] | None = None,
+        **options: Any,
+    ) -> list[EMLoss]:
+        """`em_loss` of every kind; `options` go to it, `multiclass` only where there are several classes to count."""
+        answers = []
+        for part in self.parts:
+            view, evidence = (None if rows is None else part.gather(rows) for rows in (e_log_probs, self.evidence))
+            chosen = {**options, "e_log_probs": view, "evidence": evidence}
+            if len(self.parts) > 1 and not hasattr(part.weak, "per_class"):
+                chosen.pop("multiclass", None)
+            answers.append(em_loss(part.gather(log_probs), part.weak, part.lengths, **chosen))
+        return answers
+
     def loss(
         self,
         log_probs: Float[Tensor, "rows classes"],
@@ -89,10 +115,9 @@ class Batch:
     ) -> Float[Tensor, ""]:
         """`em_loss` of every kind, added up with these weights; `options` go to `em_loss`."""
         total = log_probs.new_zeros(())
-        for part, weight in zip(self.parts, weights or [1.0] * len(self.parts), strict=True):
-            view, evidence = (None if rows is None else part.gather(rows) for rows in (e_log_probs, self.evidence))
-            options |= {"e_log_probs": view, "evidence": evidence}
-            total = total + weight * em_loss(part.gather(log_probs), part.weak, part.lengths, **options).loss
+        answers = self.losses(log_probs, e_log_probs, **options)
+        for answer, weight in zip(answers, weights or [1.0] * len(answers), strict=True):
+            total = total + weight * answer.loss
         return total
 
 
@@ -120,7 +145,7 @@ class WeakDataset:
         evidence: Tensor | None = None,
         check: bool = True,
     ) -> None:
-        self.instances = _instances(instances)
+        self.instances = instances_of(instances)
         self.evidence = evidence
         self.weak = (weak,) if isinstance(weak, AbstractSupervision) else tuple(weak)
         given = [groups] if isinstance(weak, AbstractSupervision) else list(groups)
@@ -144,8 +169,15 @@ class WeakDataset:
         """How many groups there are, of all kinds."""
         return sum(len(groups) for groups in self.groups)
 
-    def batch(self, chosen: Sequence[Int[Tensor, "groups"]]) -> Batch:
-        """The chosen groups of each kind; every distinct instance is taken once."""
+    def batch(
+        self,
+        chosen: Sequence[Int[Tensor, "groups"]],
+        own: Callable[[Int[Tensor, "rows"]], slice] | None = None,
+    ) -> Batch:
+        """The chosen groups of each kind; every distinct instance is taken once.
+
+        `own` says which of the instances (their sorted numbers) this process takes, where several share the work.
+        """
         tables = [groups.padded(numbers) for groups, numbers in zip(self.groups, chosen, strict=True)]
         everything = torch.cat([table.reshape(-1) for table, _ in tables])
         numbers, rows = torch.unique(everything, return_inverse=True)
@@ -155,7 +187,14 @@ class WeakDataset:
             for piece, (table, lengths), weak, groups in zip(pieces, tables, self.weak, chosen, strict=True)
         ]
         evidence = None if self.evidence is None else self.evidence[numbers]
-        return Batch(self.instances.take(numbers), numbers, tuple(parts), evidence)
+        taken = numbers if own is None else numbers[own(numbers)]
+        return Batch(self.instances.take(taken), numbers, tuple(parts), evidence)
+
+    def subset(self, chosen: Sequence[Int[Tensor, "groups"]]) -> WeakDataset:
+        """The same instances with some of the groups of each kind."""
+        groups = [part[numbers] for part, numbers in zip(self.groups, chosen, strict=True)]
+        weak = [part[numbers] for part, numbers in zip(self.weak, chosen, strict=True)]
+        return WeakDataset(self.instances, groups, weak, self.evidence, check=False)
 
     def batches(self, num_batches: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
         """One pass through all groups in this many batches, each with its share of every kind; shuffled if asked."""
@@ -170,7 +209,8 @@ def _order(size: int, generator: torch.Generator | None) -> Int[Tensor, "groups"
     return torch.arange(size) if generator is None else torch.randperm(size, generator=generator)
 
 
-def _instances(instances: Any) -> Instances:
+def instances_of(instances: Any) -> Instances:
+    """What a batch can be gathered from, made of a tensor, an array, a torch Dataset, or the path of a folder."""
     if isinstance(instances, str | os.PathLike):
         return ImageFiles.in_folder(instances)
     if isinstance(instances, Tensor) or hasattr(instances, "__array__"):

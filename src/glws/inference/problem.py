@@ -141,7 +141,7 @@ def _check_numbers(potentials: Tensor) -> None:
     fine = potentials.detach() < torch.inf
     if not bool(fine.all()):
         group, instance, label = (~fine).nonzero()[0].tolist()
-        value = float(potentials[group, instance, label])
+        value = float(potentials[group, instance, label].detach())
         raise DataError(
             f"group {group}, instance {instance}, class {label}: the log-probability is {value}, not a number below inf"
         )

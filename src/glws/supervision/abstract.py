@@ -8,7 +8,7 @@ from dataclasses import Field, fields, replace
 from typing import Any, TypeVar
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from glws.automata import Automaton
@@ -37,6 +37,13 @@ class AbstractSupervision(ABC):
     @abstractmethod
     def log_weight(self, group: int, labels: Sequence[int]) -> float:
         """log p(w | y) of one labeling of one group, in plain Python: the definition."""
+
+    def first_guess(self) -> Float[Tensor, "groups classes"] | None:
+        """What each instance of a group may be taken for before anything is learned, None to start from what is known.
+
+        For kinds that give all instances of a group the same posterior until the model tells them apart.
+        """
+        return None
 
     def describe(self, group: int) -> str:
         """What is known about one group, in a few words, for messages."""

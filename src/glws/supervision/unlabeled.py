@@ -142,6 +142,12 @@ class Unlabeled(AbstractSupervision):
         found = sum(bool(self.counted[label]) for label in labels)
         return _log_weight(self, group, found, len(labels))
 
+    def first_guess(self) -> Float[Tensor, "groups classes"]:
+        """The prior, shared out among the counted classes; the rest among the others."""
+        counted = self.counted.to(self.prior)
+        inside, outside = counted / counted.sum(), (1 - counted) / (1 - counted).sum().clamp_min(1)
+        return self.prior[:, None] * inside + (1 - self.prior[:, None]) * outside
+
     def describe(self, group: int) -> str:
         """The prior."""
         return f"a share of {float(self.prior[group]):g} {of_classes(self.counted)}"

@@ -1,0 +1,132 @@
+"""Rules for the fields of a configuration: what a value must be, in words, and whether it is."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import field, fields
+from difflib import get_close_matches
+from typing import Any, Literal, Union, get_args, get_origin
+
+from glws.errors import ConfigError
+
+Rule = tuple[str, Callable[[Any], bool]]
+"""What a value must be, in words, and whether it is."""
+
+
+def whole(least: int) -> Rule:
+    """An integer of at least so much."""
+    return f"an integer >= {least}", lambda value: _is_int(value) and value >= least
+
+
+def real(least: float, *, above: bool = False, below: float | None = None) -> Rule:
+    """A finite number of at least so much (above it), and below a limit if there is one."""
+    words = f"a number {'>' if above else '>='} {least:g}" + ("" if below is None else f" and < {below:g}")
+    return (
+        words,
+        lambda value: (
+            _is_number(value) and (value > least if above else value >= least) and (below is None or value < below)
+        ),
+    )
+
+
+def one_of(*names: str) -> Rule:
+    """One of these words."""
+    return f"one of {', '.join(names)}", lambda value: isinstance(value, str) and value in names
+
+
+def switch() -> Rule:
+    """true or false."""
+    return "true or false", lambda value: isinstance(value, bool)
+
+
+def text() -> Rule:
+    """Any text that is not empty."""
+    return "a text", lambda value: isinstance(value, str) and bool(value)
+
+
+def several(rule: Rule) -> Rule:
+    """A list of such values."""
+    return (
+        f"a list of values, each {rule[0]}",
+        lambda value: isinstance(value, list | tuple) and all(rule[1](item) for item in value),
+    )
+
+
+def either(first: Rule, second: Rule) -> Rule:
+    """One or the other."""
+    return f"{first[0]}, or {second[0]}", lambda value: first[1](value) or second[1](value)
+
+
+def nothing_or(rule: Rule) -> Rule:
+    """Such a value, or null."""
+    return f"{rule[0]}, or null", lambda value: value is None or rule[1](value)
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and value == value and abs(value) != float("inf")
+
+
+def checked(default: Any, rule: Rule) -> Any:
+    """A field of a configuration: its default, and its rule."""
+    return field(default=default, metadata={"rule": rule})
+
+
+def check(config: Any, section: str) -> None:
+    """Raises `ConfigError` for the first field whose value breaks its rule."""
+    for item in fields(config):
+        words, holds = item.metadata["rule"]
+        value = getattr(config, item.name)
+        if not holds(value):
+            raise ConfigError(f"`{section}.{item.name}` must be {words}. Got {value!r}.")
+
+
+def rule_of(annotation: Any) -> Rule:
+    """The rule that a type says: for options of functions and classes that carry no rules of their own.
+
+    >>> rule_of(Literal["a", "b"] | None)[0]
+    'one of a, b, or null'
+    """
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin in (Union, types.UnionType):
+        rules = [rule_of(each) for each in inner if each is not type(None)]
+        rule = rules[0]
+        for other in rules[1:]:
+            rule = either(rule, other)
+        return nothing_or(rule) if type(None) in inner else rule
+    if origin is Literal:
+        return one_of(*inner)
+    if origin in (tuple, list):
+        return several(rule_of(inner[0]))
+    known: dict[Any, Rule] = {bool: switch(), int: whole_number(), float: number(), str: text()}
+    return known.get(annotation, ("a value", lambda value: True))
+
+
+def whole_number() -> Rule:
+    """Any integer."""
+    return "an integer", _is_int
+
+
+def number() -> Rule:
+    """Any finite number."""
+    return "a number", _is_number
+
+
+def options() -> Rule:
+    """Names and values."""
+    return "names and values", lambda value: isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
+
+
+def check_keys(found: Mapping[str, Any], known: Mapping[str, Any] | list[str], section: str) -> None:
+    """Raises `ConfigError` for a key that is not known, with the nearest one that is."""
+    for key in found:
+        if key not in known:
+            near = get_close_matches(str(key), list(known), n=1, cutoff=0.5)
+            where = f"{section}." if section else ""
+            hint = f"did you mean `{where}{near[0]}`?" if near else f"there is {', '.join(known) or 'none'}"
+            raise ConfigError(f"no such key `{where}{key}`; {hint}")

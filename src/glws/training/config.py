@@ -1,0 +1,54 @@
+"""`TrainingConfig`: everything that is chosen about training, each field with the rule it is checked by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from glws.rules import check, checked, either, nothing_or, one_of, real, several, switch, text, whole
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How to train. Every value is checked: a wrong one is a `ConfigError` that says what it must be.
+
+    `batch_size` is a number of groups, for all kinds or one for each; without it a step takes about 128 instances of
+    each kind. An epoch is one pass through the kind that needs most steps; the others go round more than once.
+    `precision` is that of the network; what is known is always worked out in float32 or wider. `average` is the decay
+    of a moving average of the weights (0.999 is usual): the teacher, and with `evaluate_average` what is evaluated.
+    `speed`: "graphs" replays the network from CUDA graphs, "compile" compiles it; both pay for small networks on a GPU.
+    `save_every` is in seconds: checkpoints are also written at the end of each epoch, at most this often (0: always).
+
+    >>> TrainingConfig(epochs=0)
+    Traceback (most recent call last):
+    glws.errors.ConfigError: `training.epochs` must be an integer >= 1. Got 0.
+    """
+
+    epochs: int = checked(20, whole(1))
+    batch_size: int | tuple[int, ...] | None = checked(None, nothing_or(either(whole(1), several(whole(1)))))
+    optimizer: Literal["adamw", "sgd"] = checked("adamw", one_of("adamw", "sgd"))
+    learning_rate: float = checked(1e-3, real(0, above=True))
+    weight_decay: float = checked(1e-4, real(0))
+    momentum: float = checked(0.9, real(0, below=1))
+    schedule: Literal["cosine", "multistep", "constant"] = checked("cosine", one_of("cosine", "multistep", "constant"))
+    final_learning_rate: float = checked(1e-6, real(0))
+    milestones: tuple[float, ...] = checked((0.5, 0.75), several(real(0, below=1)))
+    decay: float = checked(0.1, real(0, above=True))
+    clip: float | None = checked(None, nothing_or(real(0, above=True)))
+    precision: Literal["float32", "bfloat16", "float64"] = checked("float32", one_of("float32", "bfloat16", "float64"))
+    average: float | None = checked(None, nothing_or(real(0, below=1)))
+    evaluate_average: bool = checked(False, switch())
+    evaluate_every: int = checked(1, whole(1))
+    speed: Literal["eager", "compile", "graphs"] = checked("eager", one_of("eager", "compile", "graphs"))
+    deterministic: bool = checked(True, switch())
+    on_impossible: Literal["skip", "error"] = checked("skip", one_of("skip", "error"))
+    save_every: float = checked(30.0, real(0))
+    seed: int = checked(0, whole(0))
+    device: str = checked("auto", text())
+
+    def __post_init__(self) -> None:
+        check(self, "training")
+        for name in ("batch_size", "milestones"):
+            value = getattr(self, name)
+            if isinstance(value, list):
+                object.__setattr__(self, name, tuple(value))

@@ -1,0 +1,80 @@
+"""How good the network is: on labelled test data, and on groups that were held out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from glws.data.dataset import Instances, WeakDataset, instances_of
+from glws.evaluation import WeakScores, scores, weak_scores
+from glws.inference import Posterior
+from glws.training.world import World
+
+AT_ONCE = 1024
+GROUPS_AT_ONCE = 256
+
+Predict = Callable[[Tensor], Float[Tensor, "rows classes"]]
+"""From instances as they lie to log-probabilities, in the plain view."""
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """Instances with true labels (-1: not known), for evaluation only."""
+
+    instances: Instances
+    labels: Int[Tensor, "instances"]
+
+    @classmethod
+    def of(cls, instances: Any, labels: Any) -> Labelled:
+        """From anything that a data set takes for instances, and class numbers."""
+        return cls(instances_of(instances), torch.as_tensor(labels))
+
+
+@torch.no_grad()
+def log_probs_of(
+    instances: Instances, predict: Predict, world: World | None = None
+) -> Float[Tensor, "instances classes"]:
+    """Predictions for all instances, on the CPU; several processes share the work."""
+    world = world or World()
+    numbers = torch.arange(len(instances))
+    own = numbers[replace(world, bounds=None).share(numbers)]
+    return world.gathered(torch.cat([predict(instances.take(some)) for some in torch.split(own, AT_ONCE)])).cpu()
+
+
+def labelled_scores(test: Labelled, predict: Predict, world: World | None = None) -> dict[str, float]:
+    """The scores that are one number each."""
+    answer = scores(log_probs_of(test.instances, predict, world), test.labels).as_dict()
+    return {name: value for name, value in answer.items() if isinstance(value, float)}
+
+
+def posteriors(data: WeakDataset, predict: Predict) -> Iterator[tuple[int, Tensor, Tensor, Posterior]]:
+    """For some groups of a kind at a time: the kind's number, the groups' numbers, their instances and posterior."""
+    for kind, groups in enumerate(data.groups):
+        for chosen in torch.split(torch.arange(len(groups)), GROUPS_AT_ONCE):
+            yield kind, chosen, *_posterior(data, kind, chosen, predict)
+
+
+@torch.no_grad()
+def _posterior(data: WeakDataset, kind: int, chosen: Tensor, predict: Predict) -> tuple[Tensor, Posterior]:
+    table, lengths = data.groups[kind].padded(chosen)
+    numbers, rows = torch.unique(table, return_inverse=True)
+    pieces = torch.split(numbers, AT_ONCE)
+    log_probs = torch.cat([predict(data.instances.take(piece)).cpu() for piece in pieces])
+    evidence = None if data.evidence is None else data.evidence[table]
+    return table, data.weak[kind][chosen].infer(log_probs[rows.view_as(table)], lengths, evidence)
+
+
+def held_out_scores(data: WeakDataset, predict: Predict) -> WeakScores:
+    """How well the predictions explain weak labels that were not trained on, all kinds together."""
+    found = [(weak_scores(answer), answer) for *_, answer in posteriors(data, predict)]
+    groups = sum(int((~answer.impossible).sum()) for _, answer in found)
+    instances = sum(int(answer.lengths[~answer.impossible].sum()) for _, answer in found)
+    total = sum(score.log_likelihood * int((~answer.impossible).sum()) for score, answer in found)
+    entropy = sum(score.entropy * int(answer.lengths[~answer.impossible].sum()) for score, answer in found)
+    impossible = sum(score.impossible for score, _ in found)
+    return WeakScores(total / max(groups, 1), total / max(instances, 1), entropy / max(instances, 1), impossible)

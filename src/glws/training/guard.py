@@ -1,0 +1,45 @@
+"""A guard against collapse: predictions that have gone to one class although what is known speaks of others."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from glws.data.dataset import WeakDataset
+
+MOST_GROUPS = 1000
+ALMOST_ALL = 0.99
+CLEARLY_LESS = 0.9
+
+
+def implied_rates(data: WeakDataset) -> Float[Tensor, "classes"]:
+    """The class rates that the weak labels alone suggest: the mean posterior of somebody who knows nothing else.
+
+    >>> from glws.supervision import Proportions
+    >>> implied_rates(WeakDataset(torch.zeros(4, 1), [[0, 1, 2, 3]], Proportions.of([1])))
+    tensor([0.7500, 0.2500], dtype=torch.float64)
+    """
+    total = torch.zeros(data.weak[0].num_classes, dtype=torch.float64)
+    for groups, weak in zip(data.groups, data.weak, strict=True):
+        chosen = torch.arange(len(groups))[:: max(1, len(groups) // MOST_GROUPS)]
+        lengths = groups.lengths[chosen]
+        even = torch.zeros(len(chosen), max(lengths.tolist(), default=0), weak.num_classes, dtype=torch.float64)
+        marginals = weak[chosen].infer(even.log_softmax(-1), lengths).marginals
+        total += marginals.sum((0, 1)) * len(groups) / max(len(chosen), 1)
+    return total / total.sum().clamp_min(1e-300)
+
+
+def collapse(predicted: Float[Tensor, "classes"], implied: Float[Tensor, "classes"]) -> str | None:
+    """A sentence if nearly all training instances are predicted to be of one class and the weak labels say otherwise.
+
+    >>> print(collapse(torch.tensor([0.999, 0.001]), torch.tensor([0.5, 0.5])))
+    99.9% of the training instances are predicted to be of class 0, the weak labels alone suggest 50.0%
+    """
+    most = int(predicted.argmax())
+    if float(predicted[most]) < ALMOST_ALL or float(implied[most]) > CLEARLY_LESS:
+        return None
+    return (
+        f"{100 * float(predicted[most]):.1f}% of the training instances are predicted to be of class {most}, "
+        f"the weak labels alone suggest {100 * float(implied[most]):.1f}%"
+    )

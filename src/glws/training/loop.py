@@ -1,0 +1,273 @@
+"""The training loop: one for all methods and kinds of weak labels. `fit` is the way in; read `Training.run` first."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from glws.data.augment import Views, views
+from glws.data.dataset import WeakDataset
+from glws.errors import DataError
+from glws.methods import GLWS, AbstractMethod
+from glws.methods.abstract import Epoch, Setup
+from glws.methods.step import Outputs, Progress, Step
+from glws.training.config import TrainingConfig
+from glws.training.devices import chosen_device, on_device, repeatable
+from glws.training.evaluate import AT_ONCE, Labelled, Predict, held_out_scores, labelled_scores
+from glws.training.guard import collapse, implied_rates
+from glws.training.meters import Meters
+from glws.training.network import Forward, average, averaged_copy, number_of_features, ready
+from glws.training.observer import Observer
+from glws.training.order import Order
+from glws.training.schedule import build_optimizer, learning_rate, set_learning_rate
+from glws.training.seeds import derived_generator, derived_seed
+from glws.training.signals import StopSignals
+from glws.training.snapshot import Snapshots
+from glws.training.world import World
+
+Row = dict[str, float | int | str]
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What training leaves: the network, a row of numbers for each epoch, and what the guard had to say.
+
+    `predict` gives log-probabilities for instances as the data hold them. `stopped_by` is the number of the signal
+    that ended training before its time, None if it is complete.
+    """
+
+    model: nn.Module
+    history: list[Row]
+    warnings: list[str]
+    predict: Predict
+    stopped_by: int | None = None
+
+
+def fit(
+    model: nn.Module,
+    data: WeakDataset,
+    method: AbstractMethod | None = None,
+    config: TrainingConfig | None = None,
+    *,
+    views: Views | None = None,
+    test: Labelled | None = None,
+    held_out: WeakDataset | None = None,
+    snapshots: Snapshots | None = None,
+    observer: Observer | None = None,
+    world: World | None = None,
+) -> Fitted:
+    """Trains a network on weakly labelled data; the last epoch is the result.
+
+    `model` is any module that gives logits `[batch, classes]`; it is trained in place. Without a `method` it is `GLWS`,
+    EM on whatever is known; without `views` nothing is augmented. `test` are labelled instances and `held_out` groups
+    that nothing is learned from, evaluated after each epoch. `snapshots` say where training is saved and goes on from.
+
+    The same seed gives the same bits, and so does a training that was cut off anywhere and goes on from its snapshots:
+    what is random is drawn from the seed and the number of the step.
+
+    >>> from glws.models import build
+    >>> from glws.supervision import Proportions
+    >>> x = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
+    >>> counts = (x[:, 0] > 0).view(10, 4).sum(1)
+    >>> data = WeakDataset(x, torch.arange(40).view(10, 4), Proportions.of(counts))
+    >>> fitted = fit(build("linear", [3], 2), data, config=TrainingConfig(epochs=60, batch_size=5, learning_rate=0.1))
+    >>> bool(((fitted.predict(x).argmax(1) == 1) == (x[:, 0] > 0)).double().mean() > 0.9)
+    True
+    """
+    training = Training(model, data, method or GLWS(), config or TrainingConfig(), views, world or World())
+    return training.run(test, held_out, snapshots or Snapshots(None), observer or Observer())
+
+
+class Training:
+    """Everything that changes while a network is trained."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        data: WeakDataset,
+        method: AbstractMethod,
+        config: TrainingConfig,
+        look: Views | None,
+        world: World,
+    ) -> None:
+        method.check(data)
+        self.config, self.method, self.world = config, method, world
+        self.device = chosen_device(config.device)
+        self.data = on_device(data, self.device)
+        self.views = look or views("tables")
+        self.order = Order.of(data, config.batch_size, config.seed)
+        if not self.order.steps_per_epoch:
+            raise DataError("there are no groups to train on")
+        self.model = ready(model, config, self.device)
+        self.num_classes = data.weak[0].num_classes
+        setup = self._setup()
+        self.modules = method.modules(setup)
+        ready(self.modules, config, self.device)
+        self.state = method.init(setup)
+        needs_copy = config.average is not None or method.needs_teacher
+        self.averaged = averaged_copy(self.model) if needs_copy else None
+        self.optimizer = build_optimizer([self.model, self.modules], config, self.device)
+        self.meters = Meters(self.num_classes, self.device)
+        self.implied = implied_rates(data)
+        self.history: list[Row] = []
+        self.warnings: list[str] = []
+        self.step = 0
+        self._forward = Forward(self.model, config, self.device, world)
+        self._teacher = Forward(self.averaged, config, self.device, world) if self.averaged else None
+
+    # ------------------------------------------------------------ the loop
+
+    def run(
+        self, test: Labelled | None, held_out: WeakDataset | None, snapshots: Snapshots, observer: Observer
+    ) -> Fitted:
+        """Trains to the end, or until a signal comes; from where the snapshots left off."""
+        last = self.config.epochs * self.order.steps_per_epoch
+        with StopSignals() as stop, repeatable(self.device, self.config.deterministic), observer:
+            snapshots.restore(self)
+            observer.started(self.step, last)
+            while self.step < last:
+                if self.step % self.order.steps_per_epoch == 0:
+                    self._begin_epoch()
+                self._train_step()
+                observer.stepped(self.step)
+                is_stopped = self.world.any(stop.received is not None)
+                if self.step % self.order.steps_per_epoch == 0:
+                    snapshots.note(self, self._end_epoch(test, held_out, observer))
+                    snapshots.save(self, now=self.step == last or is_stopped)
+                if is_stopped and self.step < last:
+                    snapshots.save(self, now=True)
+                    break
+            is_cut = self.step < last
+        return Fitted(
+            self.model, self.history, self.warnings, self.predict, (stop.received or signal.SIGTERM) if is_cut else None
+        )
+
+    @property
+    def progress(self) -> Progress:
+        """Where training stands."""
+        steps, epochs = self.order.steps_per_epoch, self.config.epochs
+        return Progress(self.step, steps * epochs, self.step // steps, epochs)
+
+    def _begin_epoch(self) -> None:
+        self.meters.reset()
+        self.method.begin_epoch(self._epoch())
+
+    def _epoch(self) -> Epoch:
+        generator = derived_generator(self.device, self.config.seed, "epoch", self.step)
+        return Epoch(self.data, self.state, self.progress, self._logits_of, generator)
+
+    def _train_step(self) -> None:
+        progress = self.progress
+        torch.manual_seed(derived_seed(self.config.seed, "dropout", self.step, self.world.rank))
+        set_learning_rate(self.optimizer, learning_rate(self.config, progress.share))
+        self.model.train()
+        step = self._step(progress)
+        loss = self.method.loss(step)
+        self._check(loss, step.notes)
+        self.optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.world.sum_gradients([self.model])
+        if self.config.clip is not None:
+            weights = [*self.model.parameters(), *self.modules.parameters()]
+            step.note("gradient_norm", nn.utils.clip_grad_norm_(weights, self.config.clip))
+        self.optimizer.step()
+        if self.averaged is not None:
+            average(self.averaged, self.model, DECAY if self.config.average is None else self.config.average, self.step)
+        self.method.update(step)
+        step.note("loss", loss)
+        self.meters.note(step.notes, step.seen())
+        self.step += 1
+
+    def _step(self, progress: Progress) -> Step:
+        chosen = self.order.groups(progress.epoch, progress.step % self.order.steps_per_epoch)
+        batch = self.data.batch(chosen, self.world.share).to(self.device)
+        return Step(
+            batch=batch,
+            network=self._forward,
+            view=lambda name: self._view(name, batch.instances),
+            averaged=self._teacher,
+            state=self.state,
+            modules=self.modules,
+            progress=progress,
+            generator=derived_generator(self.device, self.config.seed, "method", self.step, self.world.rank),
+        )
+
+    def _view(self, name: str, instances: Tensor) -> Tensor:
+        look = getattr(self.views, name.split("_")[0])
+        generator = derived_generator(self.device, self.config.seed, name, self.step, self.world.rank)
+        seen: Tensor = look(instances, generator)
+        return seen
+
+    def _check(self, loss: Tensor, notes: Mapping[str, Tensor]) -> None:
+        """Nothing moves on a loss that is no number. On a GPU nobody waits: it is noticed at the end of the epoch."""
+        if self.device.type == "cpu" and not bool(torch.isfinite(loss)):
+            raise DataError(f"step {self.step}: the loss is {float(loss.detach())}; the instances may hold NaN")
+        impossible = notes.get("impossible_groups")
+        if self.config.on_impossible == "error" and impossible is not None and bool(impossible > 0):
+            raise DataError(f"step {self.step}: the predictions rule out {int(impossible)} group(s) altogether")
+
+    def _end_epoch(self, test: Labelled | None, held_out: WeakDataset | None, observer: Observer) -> Row:
+        self.method.end_epoch(self._epoch())
+        row = self._row(test, held_out)
+        if not abs(float(row["loss"])) < float("inf"):
+            raise DataError(f"epoch {row['epoch']}: the loss is {row['loss']}; the instances may hold NaN")
+        self.history.append(row)
+        message = collapse(self.meters.predicted_rates(), self.implied)
+        if message is not None:
+            self.warnings.append(f"epoch {row['epoch']}: {message}")
+            observer.warned(self.warnings[-1])
+        observer.epoch_ended(row)
+        return row
+
+    def _row(self, test: Labelled | None, held_out: WeakDataset | None) -> Row:
+        epoch = self.step // self.order.steps_per_epoch
+        row: Row = {"epoch": epoch, "step": self.step, **self.meters.means()}
+        row["learning_rate"] = learning_rate(self.config, (self.step - 1) / max(self.progress.num_steps, 1))
+        if epoch % self.config.evaluate_every and epoch != self.config.epochs:
+            return row
+        if test is not None:
+            found = labelled_scores(test, self.predict, self.world)
+            row |= {f"test_{name}": value for name, value in found.items()}
+        if held_out is not None:
+            weak = held_out_scores(held_out, self.predict)
+            row |= {"held_out_log_likelihood": weak.log_likelihood, "held_out_entropy": weak.entropy}
+        return row
+
+    # ------------------------------------------------------------ predictions
+
+    @torch.no_grad()
+    def predict(self, instances: Tensor) -> Float[Tensor, "rows classes"]:
+        """Log-probabilities of instances as they lie, in the plain view, by the network that is evaluated."""
+        return self.method.log_probs(self._logits(instances), self.state)
+
+    def _logits(self, instances: Tensor) -> Float[Tensor, "rows classes"]:
+        model = self.averaged if self.config.evaluate_average and self.averaged is not None else self.model
+        was_training = model.training
+        forward = Forward(model.eval(), self.config, self.device, World())
+        seen = self.views.plain(instances.to(self.device), torch.Generator(self.device))
+        outputs: Outputs = forward(seen)
+        model.train(was_training)
+        return outputs.logits
+
+    @torch.no_grad()
+    def _logits_of(self, numbers: Tensor) -> Tensor:
+        pieces = torch.split(numbers, AT_ONCE)
+        return torch.cat([self._logits(self.data.instances.take(piece)) for piece in pieces])
+
+    def _setup(self) -> Setup:
+        generator = derived_generator("cpu", self.config.seed, "init")
+        instances = self.views.plain(
+            self.data.instances.take(torch.zeros(1, dtype=torch.int64)).to(self.device), torch.Generator(self.device)
+        )
+        dtype = torch.float64 if self.config.precision == "float64" else torch.float32
+        features = number_of_features(self.model, instances.to(dtype))
+        return Setup(self.data, self.num_classes, features, self.device, generator)
+
+
+DECAY = 0.999
+"""Of the moving average, where a method asks for a teacher and the configuration does not say."""

@@ -1,0 +1,100 @@
+"""The network as training uses it: in its precision, with its features, over the rows of all processes."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from copy import deepcopy
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from glws.methods.step import Outputs
+from glws.training.config import TrainingConfig
+from glws.training.world import World
+
+
+class WithFeatures(nn.Module):
+    """A network that also gives the input of its last fully connected layer (its logits, if it has none)."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        self._kept: list[Tensor] = []
+        layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
+        if layers:
+            layers[-1].register_forward_pre_hook(lambda module, inputs: self._kept.append(inputs[0]))
+
+    def forward(self, instances: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits and features."""
+        self._kept.clear()
+        logits = self.model(instances)
+        features = self._kept[-1] if self._kept else logits
+        self._kept.clear()
+        return logits, features.flatten(1)
+
+
+class Forward:
+    """Answers of a network for the rows of all processes, from the instances of this one."""
+
+    def __init__(self, model: nn.Module, config: TrainingConfig, device: torch.device, world: World) -> None:
+        self.model = model
+        self.call: Any = WithFeatures(model)
+        self.dtype = torch.float64 if config.precision == "float64" else torch.float32
+        self.is_half = config.precision == "bfloat16"
+        self.device, self.world = device, world
+
+    def __call__(self, instances: Tensor) -> Outputs:
+        """Logits and features of all rows, in float32 or wider."""
+        with self._precision():
+            logits, features = self.call(laid_out(instances.to(self.dtype)))
+        own = Outputs(*(values.to(self.dtype) for values in (logits, features)))
+        return Outputs(self.world.gathered(own.logits), self.world.gathered(own.features))
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        return torch.autocast(self.device.type, torch.bfloat16) if self.is_half else nullcontext()
+
+
+def laid_out(instances: Tensor) -> Tensor:
+    """Images on a GPU with their channels last, which is what its convolutions are fastest with."""
+    if instances.is_cuda and instances.ndim == 4:
+        return instances.contiguous(memory_format=torch.channels_last)
+    return instances
+
+
+def ready(model: nn.Module, config: TrainingConfig, device: torch.device) -> nn.Module:
+    """The network on its device, in the precision its weights are kept in."""
+    dtype = torch.float64 if config.precision == "float64" else torch.float32
+    model = model.to(device, dtype)
+    if device.type == "cuda" and any(weight.ndim == 4 for weight in model.parameters()):
+        model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return model
+
+
+def averaged_copy(model: nn.Module) -> nn.Module:
+    """A copy to average into: the teacher at the start."""
+    copy = deepcopy(model)
+    return copy.requires_grad_(False)
+
+
+@torch.no_grad()
+def average(copy: nn.Module, model: nn.Module, decay: float, step: int) -> None:
+    """copy ← decay · copy + (1 - decay) · model; less decay at first, so that the start is soon forgotten.
+
+    Buffers (the statistics of batch norm) are taken as they are.
+    """
+    weight = 1 - min(decay, (1 + step) / (10 + step))
+    torch._foreach_lerp_(list(copy.parameters()), [w.detach() for w in model.parameters()], weight)
+    for mine, other in zip(copy.buffers(), model.buffers(), strict=True):
+        mine.copy_(other)
+
+
+@torch.no_grad()
+def number_of_features(model: nn.Module, instances: Tensor) -> int:
+    """How long the input of the last layer is, tried on one instance without a trace."""
+    was_training = model.training
+    tried = WithFeatures(deepcopy(model)).eval()
+    features: Float[Tensor, "one features"] = tried(instances[:1])[1]
+    model.train(was_training)
+    return features.shape[1]

@@ -1,0 +1,76 @@
+"""Which groups a step takes: a function of the seed, the epoch and the step, and of nothing else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from glws.data.dataset import WeakDataset
+from glws.errors import ConfigError
+from glws.training.seeds import derived_generator
+
+USUAL_INSTANCES = 128
+
+
+@dataclass(frozen=True)
+class Order:
+    """The groups of each step, for kinds of so many groups of which a step takes so many.
+
+    An epoch passes once, in a new random order, through the kind that needs most steps, in batches whose sizes differ
+    by one at most. The other kinds go round: when one is through, it starts again in another order, wherever the epoch
+    is; so their batches are always full.
+
+    >>> order = Order(sizes=(5, 2), batch=(2, 1), seed=0)
+    >>> order.steps_per_epoch, [[len(part) for part in order.groups(0, step)] for step in range(3)]
+    (3, [[2, 1], [2, 1], [1, 1]])
+    """
+
+    sizes: tuple[int, ...]
+    batch: tuple[int, ...]
+    seed: int
+
+    @classmethod
+    def of(cls, data: WeakDataset, batch_size: int | Sequence[int] | None, seed: int) -> Order:
+        """For a data set; without a size a step takes about 128 instances of each kind."""
+        sizes = tuple(len(groups) for groups in data.groups)
+        if batch_size is None:
+            lengths = [groups.lengths.double().mean().item() if len(groups) else 1.0 for groups in data.groups]
+            return cls(sizes, tuple(max(1, round(USUAL_INSTANCES / max(length, 1))) for length in lengths), seed)
+        batch = (batch_size,) * len(sizes) if isinstance(batch_size, int) else tuple(batch_size)
+        if len(batch) != len(sizes):
+            raise ConfigError(
+                f"`training.batch_size` must be one number, or one for each of the {len(sizes)} kinds of weak labels. "
+                f"Got {list(batch)}."
+            )
+        return cls(sizes, batch, seed)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """How many steps the kind with most batches needs."""
+        return max((math.ceil(size / batch) for size, batch in zip(self.sizes, self.batch, strict=True)), default=0)
+
+    def groups(self, epoch: int, step: int) -> list[Int[Tensor, "chosen"]]:
+        """The groups of each kind in that step of that epoch."""
+        return [self._chosen(kind, epoch, step) for kind in range(len(self.sizes))]
+
+    def _chosen(self, kind: int, epoch: int, step: int) -> Int[Tensor, "chosen"]:
+        size, batch, steps = self.sizes[kind], self.batch[kind], self.steps_per_epoch
+        if size == 0:
+            return torch.zeros(0, dtype=torch.int64)
+        if math.ceil(size / batch) == steps:
+            return _permutation(self.seed, kind, epoch, size).tensor_split(steps)[step]
+        first = (epoch * steps + step) * batch
+        passes = range(first // size, (first + batch - 1) // size + 1)
+        through = torch.cat([_permutation(self.seed, kind, number, size) for number in passes])
+        return through[first - passes[0] * size :][:batch]
+
+
+@lru_cache(maxsize=16)
+def _permutation(seed: int, kind: int, number: int, size: int) -> Int[Tensor, "size"]:
+    return torch.randperm(size, generator=derived_generator("cpu", seed, "order", kind, number))

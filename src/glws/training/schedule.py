@@ -1,0 +1,69 @@
+"""The optimiser, and its learning rate as a function of the share of training that is over."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from glws.training.config import TrainingConfig
+
+
+def learning_rate(config: TrainingConfig, share: float) -> float:
+    """The rate when so much of training, from 0 to 1, is over.
+
+    cosine: from the first to the final rate along half a cosine. multistep: times `decay` at each milestone.
+
+    >>> config = TrainingConfig(learning_rate=1.0, final_learning_rate=0.0)
+    >>> [round(learning_rate(config, share), 3) for share in (0, 0.5, 1)]
+    [1.0, 0.5, 0.0]
+    """
+    first, last = config.learning_rate, min(config.final_learning_rate, config.learning_rate)
+    if config.schedule == "cosine":
+        return last + (first - last) * (1 + math.cos(math.pi * share)) / 2
+    if config.schedule == "multistep":
+        return first * config.decay ** sum(share >= milestone for milestone in config.milestones)
+    return first
+
+
+def build_optimizer(
+    modules: Iterable[nn.Module], config: TrainingConfig, device: torch.device
+) -> torch.optim.Optimizer:
+    """AdamW or SGD with Nesterov momentum; biases and other parameters of one axis are not decayed."""
+    parameters = [weight for module in modules for weight in module.parameters() if weight.requires_grad]
+    matrices = [weight for weight in parameters if weight.ndim > 1]
+    vectors = [weight for weight in parameters if weight.ndim <= 1]
+    groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+    fused = device.type == "cuda"
+    if config.optimizer == "sgd":
+        nesterov = config.momentum > 0
+        return torch.optim.SGD(groups, config.learning_rate, config.momentum, nesterov=nesterov, fused=fused)
+    return torch.optim.AdamW(groups, config.learning_rate, fused=fused)
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """The rate of the next step."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """What the optimiser remembers, by the number of the parameter and the name of the value."""
+    state = optimizer.state_dict()["state"]
+    return {
+        f"{number}.{name}": torch.as_tensor(value)
+        for number, values in state.items()
+        for name, value in values.items()
+        if value is not None
+    }
+
+
+def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Puts back what `optimizer_tensors` gave."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        number, name = key.split(".", 1)
+        state.setdefault(int(number), {})[name] = value
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
