@@ -14,11 +14,20 @@ from glws.cli.data import data
 from glws.cli.doctor import doctor
 from glws.cli.explain import explain
 from glws.cli.failures import report_failure
+from glws.cli.labels import label, predict
+from glws.cli.methods import methods
+from glws.cli.report import report
+from glws.cli.train import train
 
 COMMANDS: list[tuple[str, Callable[..., Any]]] = [
+    ("train", train),
+    ("predict", predict),
+    ("label", label),
+    ("report", report),
     ("explain", explain),
     ("doctor", doctor),
     ("data", data),
+    ("methods", methods),
     ("bench", bench),
 ]
 

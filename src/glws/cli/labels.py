@@ -1,0 +1,62 @@
+"""`glws predict` and `glws label`: what a trained network says of instances, alone and given what is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from glws.cli.failures import UsageError
+
+FORMATS = (".parquet", ".csv")
+
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")]
+Data = Annotated[
+    Path | None, typer.Argument(metavar="[DATA]", help="The YAML that describes the data. Default: that of the run.")
+]
+Out = Annotated[Path, typer.Option(metavar="FILE", help="Where to write: .parquet or .csv.")]
+AllowCode = Annotated[bool, typer.Option("--allow-code", help="The run's network is a class of your own.")]
+
+
+def predict(run: Run, data: Data = None, out: Out = Path("predictions.parquet"), allow_code: AllowCode = False) -> None:
+    """Predict the class of every instance: its label, and the probability of each class."""
+    _check(run, data, out)
+    from glws.jobs.labels import predictions
+
+    _write(predictions(run, data, allow_code), out)
+
+
+def label(run: Run, data: Data = None, out: Out = Path("labels.parquet"), allow_code: AllowCode = False) -> None:
+    """Label every instance given the network and what is known of its group: posterior, joint labeling, entropy."""
+    _check(run, data, out)
+    from glws.jobs.labels import posterior_labels
+
+    _write(posterior_labels(run, data, allow_code), out)
+
+
+def _check(run: Path, data: Path | None, out: Path) -> None:
+    if out.suffix not in FORMATS:
+        raise UsageError(f"--out must end in {' or '.join(FORMATS)}, found {str(out)!r}")
+    if not run.is_dir():
+        raise UsageError(f"{run}: there is no such run folder")
+    if data is not None and not data.is_file():
+        raise UsageError(f"{data}: there is no such file")
+
+
+def _write(columns: dict[str, Any], out: Path) -> None:
+    import io
+
+    import pyarrow
+    from pyarrow import csv, parquet
+
+    from glws.files import write_bytes
+
+    table = pyarrow.table(columns)
+    content = io.BytesIO()
+    if out.suffix == ".parquet":
+        parquet.write_table(table, content)
+    else:
+        csv.write_csv(table, content)
+    write_bytes(out, content.getvalue())
+    typer.echo(f"wrote {table.num_rows:,} rows to {out}")

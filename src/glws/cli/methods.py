@@ -1,0 +1,23 @@
+"""`glws methods`: every way to learn, and what each learns from."""
+
+from __future__ import annotations
+
+import typer
+
+
+def methods() -> None:
+    """List the methods: the weak labels each takes, and whether it has to be told the class prior."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from glws.methods.catalogue import METHODS, method_class
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 160
+    table = Table("name", "learns from", "prior", "what it is", box=None, pad_edge=False)
+    for name in METHODS:
+        kind = method_class(name)
+        table.add_row(name, kind.takes, "needed" if kind.needs_prior else "", kind.summary)
+    console.print(table)
+    typer.echo("\nchoose one by: glws train --method NAME, or in the configuration under method.name")

@@ -1,0 +1,154 @@
+"""The data of a job: what is trained on, what is held out, what is tested on, and how it is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glws.data import Table, WeakDataset, load, read_table
+from glws.data.augment import Views, views
+from glws.data.augment.defaults import AUGMENTATIONS
+from glws.data.dataset import TensorInstances
+from glws.data.sources.images import ImageFiles
+from glws.data.split import split
+from glws.data.weaken.catalogue import simulated
+from glws.errors import ConfigError, DataError
+from glws.jobs.config import DataConfig
+from glws.training.evaluate import Labelled
+from glws.training.seeds import derived_generator
+
+
+@dataclass(frozen=True, eq=False)
+class JobData:
+    """Everything a job needs of its data.
+
+    `whole` holds all groups, those that are held out too. `labels` are the true labels of its instances where they are
+    known (-1 otherwise), for reports only. `group_names` and `row_numbers` name groups and instances as the user's file
+    does. `scaling` is what was subtracted and divided by, None where nothing was.
+    """
+
+    train: WeakDataset
+    whole: WeakDataset
+    classes: tuple[str, ...]
+    look: Views
+    input_shape: tuple[int, ...]
+    held_out: WeakDataset | None = None
+    test: Labelled | None = None
+    labels: Tensor | None = None
+    feature_names: tuple[str, ...] = ()
+    group_names: tuple[Any, ...] = ()
+    row_numbers: Any = None
+    scaling: Mapping[str, Tensor] | None = None
+    folded: tuple[int, int, int] | None = None
+
+
+def job_data(config: DataConfig, seed: int, scaling: Mapping[str, Tensor] | None = None) -> JobData:
+    """Reads, weakens and splits as the configuration says; `scaling` is that of an earlier run, if it is to be kept."""
+    if (config.table is None) == (config.source is None):
+        found = "both" if config.table else "neither"
+        raise ConfigError(f"`data` must name a table or a source. Got {found}.")
+    made = _from_table(config, scaling) if config.table is not None else _from_source(config, seed)
+    return _split(made, config, seed)
+
+
+def _from_source(config: DataConfig, seed: int) -> JobData:
+    assert config.source is not None
+    source = load(config.source, config.folder)
+    generator = derived_generator("cpu", seed, "weaken")
+    answer = simulated(source, config.setting, generator, config.positive, config.options)
+    asked, data = answer.source, answer.weakened.dataset(answer.inputs)
+    is_whole = len(data.instances) == len(asked.train)
+    return JobData(
+        train=data,
+        whole=data,
+        classes=asked.classes,
+        look=_views(config.views, config.source),
+        input_shape=_shape(data),
+        test=Labelled.of(asked.test.inputs, asked.test.labels),
+        labels=torch.as_tensor(asked.train.labels) if is_whole else None,
+        folded=(1, 8, 8) if config.source == "digits" else None,
+    )
+
+
+def _from_table(config: DataConfig, scaling: Mapping[str, Tensor] | None) -> JobData:
+    assert config.table is not None
+    table = read_table(Path(config.table))
+    if not table.blocks:
+        raise DataError(f"{config.table}: it describes no weak labels to learn from")
+    data = table.dataset()
+    if config.standardise and scaling is None:
+        scaling = _scaling(table)
+    if scaling is not None:
+        data.instances = TensorInstances(scaled(table.features, scaling))
+    test = None if config.test is None else _test_table(config.test, table, scaling)
+    return JobData(
+        train=data,
+        whole=data,
+        classes=table.classes,
+        look=_views(config.views, "tables"),
+        input_shape=_shape(data),
+        test=test,
+        labels=None if table.labels is None else torch.as_tensor(table.labels),
+        feature_names=table.feature_names,
+        group_names=tuple(block.group_names for block in table.blocks),
+        row_numbers=table.row_numbers,
+        scaling=scaling,
+    )
+
+
+def _scaling(table: Table) -> dict[str, Tensor] | None:
+    if isinstance(table.features, ImageFiles):
+        return None
+    values = torch.as_tensor(np.asarray(table.features, np.float64))
+    spread = values.std(0, correction=0)
+    return {"mean": values.mean(0).float(), "spread": torch.where(spread > 0, spread, 1.0).float()}
+
+
+def scaled(features: Any, scaling: Mapping[str, Tensor]) -> Tensor:
+    """Features less their mean, in units of their spread."""
+    values = torch.as_tensor(np.asarray(features, np.float32))
+    if values.shape[1] != len(scaling["mean"]):
+        raise DataError(f"the network was trained on {len(scaling['mean'])} features, found {values.shape[1]}")
+    return (values - scaling["mean"]) / scaling["spread"]
+
+
+def _test_table(path: str, table: Table, scaling: Mapping[str, Tensor] | None) -> Labelled:
+    found = read_table(Path(path))
+    if found.labels is None:
+        raise DataError(f"{path}: a table to test on needs a column of true labels; name it by `label:`")
+    if found.classes != table.classes:
+        raise DataError(f"{path}: expected the classes {', '.join(table.classes)}, found {', '.join(found.classes)}")
+    features = found.features if scaling is None else scaled(found.features, scaling)
+    return Labelled.of(features, found.labels)
+
+
+def _split(made: JobData, config: DataConfig, seed: int) -> JobData:
+    if not round(config.held_out * len(made.whole)):
+        return made
+    kept, held_out = split(made.whole, config.held_out, derived_generator("cpu", seed, "split"))
+    test = made.test
+    if test is None and made.labels is not None:
+        test = _labelled_part(made.whole, held_out, made.labels)
+    return replace(made, train=kept, held_out=held_out, test=test)
+
+
+def _labelled_part(data: WeakDataset, held_out: WeakDataset, labels: Tensor) -> Labelled | None:
+    members = torch.unique(torch.cat([groups.indices for groups in held_out.groups]))
+    members = members[labels[members] >= 0]
+    return Labelled.of(data.instances.take(members), labels[members]) if len(members) else None
+
+
+def _shape(data: WeakDataset) -> tuple[int, ...]:
+    return tuple(data.instances.take(torch.zeros(1, dtype=torch.int64)).shape[1:])
+
+
+def _views(wanted: str, usual: str) -> Views:
+    if wanted != "auto":
+        return views(wanted)
+    return views(usual if usual in AUGMENTATIONS else "tables")

@@ -1,0 +1,59 @@
+"""The network and the method of a job, by name."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import nn
+
+from glws.errors import ConfigError
+from glws.jobs.config import NamedConfig
+from glws.models import build
+from glws.training.seeds import derived_generator
+
+BY_SHAPE = {(1, 28, 28): "lenet5", (3, 32, 32): "wrn_28_2"}
+
+
+def job_model(
+    config: NamedConfig, input_shape: Sequence[int], num_classes: int, seed: int, allow_code: bool = False
+) -> nn.Module:
+    """A network of the catalogue; with `allow_code` also one of the user's own, as package.module:Class.
+
+    "auto" is LeNet-5 for images of 28 x 28, WideResNet-28-2 for 32 x 32 in colour, ResNet-18 for other images, and an
+    MLP for tables. A class of the user's own is called with the shape of an instance and the number of classes.
+    """
+    name = usual_model(input_shape) if config.name == "auto" else config.name
+    if ":" in name:
+        return _own_model(name, input_shape, num_classes, config.options, allow_code)
+    try:
+        return build(name, input_shape, num_classes, derived_generator("cpu", seed, "model"), **config.options)
+    except TypeError as error:
+        raise ConfigError(f"`model`: {error}") from None
+
+
+def usual_model(input_shape: Sequence[int]) -> str:
+    """The name of the network that suits instances of this shape.
+
+    >>> usual_model([1, 28, 28]), usual_model([30])
+    ('lenet5', 'mlp')
+    """
+    if len(input_shape) != 3:
+        return "mlp"
+    return BY_SHAPE.get(tuple(input_shape), "resnet18")  # type: ignore[arg-type]
+
+
+def _own_model(
+    path: str, input_shape: Sequence[int], num_classes: int, options: Mapping[str, Any], allow_code: bool
+) -> nn.Module:
+    if not allow_code:
+        raise ConfigError(f"`model.name` is {path!r}: to run code that is not glws's own, say --allow-code")
+    module, _, name = path.partition(":")
+    try:
+        made = getattr(importlib.import_module(module), name)(input_shape, num_classes, **options)
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise ConfigError(f"`model.name`: {path} cannot be made: {' '.join(str(error).split())[:200]}") from error
+    if not isinstance(made, nn.Module):
+        raise ConfigError(f"`model.name`: {path} gave a {type(made).__name__}, not a torch module")
+    return made
