@@ -16,6 +16,7 @@ from glws.cli.explain import explain
 from glws.cli.failures import report_failure
 from glws.cli.labels import label, predict
 from glws.cli.methods import methods
+from glws.cli.paper import paper
 from glws.cli.report import report
 from glws.cli.train import train
 
@@ -28,6 +29,7 @@ COMMANDS: list[tuple[str, Callable[..., Any]]] = [
     ("doctor", doctor),
     ("data", data),
     ("methods", methods),
+    ("paper", paper),
     ("bench", bench),
 ]
 

@@ -1,0 +1,98 @@
+"""How we train a cell: the paper's sizes, epochs and optimiser, with what we chose ourselves, all in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from glws.data.augment import Views, views
+from glws.methods import AbstractMethod
+from glws.methods.catalogue import build_method, method_class
+from glws.paper.published import Cell
+from glws.training.config import TrainingConfig
+
+BATCH = {
+    "partial_labels": 256,
+    "pair_comparison": 128,
+    "pair_similarity": 128,
+    "similarity_confidence": 128,
+    "confidence_difference": 128,
+    "positive_confidence": 128,
+}
+"""Groups in a step where it is not the paper's number: small networks leave a GPU idle at 64. Epochs stay the same."""
+
+TWO_WEAK_VIEWS = ("fashion_mnist",)
+"""Where the strong view is another weak one: RandAugment is more than LeNet-5 can follow on 28 x 28 pixels."""
+
+WITH_UNLABELED = ("positive_unlabeled", "unlabeled_unlabeled", "similar_dissimilar_unlabeled")
+
+OURS: dict[str, dict[str, Any]] = {
+    "multi_instance": {"multiclass": "per_class"},
+    "proportions": {"multiclass": "per_class"},
+}
+"""Options of GLWS where they are not its defaults; of settings with more than two classes only."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run of a cell: the method, how it is trained, how the instances are looked at."""
+
+    method: AbstractMethod
+    config: TrainingConfig
+    look: Views
+    model: str
+    weaken: Mapping[str, Any] = field(default_factory=dict)
+
+
+def plan(cell: Cell, method: str, seed: int, device: str = "auto", epochs: int | None = None, **options: Any) -> Plan:
+    """How a cell is trained by a method; `options` are those of the method, `epochs` replaces the paper's number.
+
+    >>> from glws.paper import cell
+    >>> made = plan(cell("proportions", "mnist", "classes=2,mean=10"), "glws", seed=0)
+    >>> made.config.epochs, made.config.batch_size, made.model
+    (100, 4, 'lenet5')
+    """
+    parameters = cell.hyper_parameters()
+    total = epochs or parameters.epochs
+    config = TrainingConfig(
+        epochs=total,
+        batch_size=_batch_size(cell, method),
+        optimizer=parameters.optimizer,
+        learning_rate=parameters.learning_rate,
+        weight_decay=parameters.weight_decay,
+        momentum=parameters.momentum or 0.9,
+        schedule="cosine",
+        final_learning_rate=parameters.final_learning_rate or 1e-6,
+        clip=parameters.gradient_clip,
+        precision="float32" if parameters.model == "lenet5" else "bfloat16",
+        deterministic=False,
+        seed=seed,
+        device=device,
+        save_every=120.0,
+    )
+    made = build_method(method, {**_method_options(cell, method), **options})
+    return Plan(made, config, views(cell.dataset), parameters.model)
+
+
+def _batch_size(cell: Cell, method: str) -> int | tuple[int, ...]:
+    parameters = cell.hyper_parameters()
+    if method == "supervised":
+        return 128
+    if cell.setting in WITH_UNLABELED:  # a group is a batch of unlabeled instances
+        return (1, 1) if cell.setting == "unlabeled_unlabeled" else (parameters.batch_size, 1)
+    return BATCH.get(cell.setting, parameters.batch_size)
+
+
+def _method_options(cell: Cell, method: str) -> dict[str, Any]:
+    """What a method has to be told of a cell: views, and the prior where it needs one."""
+    options: dict[str, Any] = {}
+    if method == "glws":
+        options["m_step"] = "weak_2" if cell.dataset in TWO_WEAK_VIEWS else "strong"
+        if cell.num_classes > 2:
+            options |= OURS.get(cell.setting, {})
+    elif "view" in method_class(method).__dataclass_fields__:  # type: ignore[attr-defined]
+        options["view"] = "weak" if cell.dataset in TWO_WEAK_VIEWS else "strong"
+    if method_class(method).needs_prior:
+        options["prior"] = cell.configuration.get("prior", 0.5)
+    return options

@@ -1,0 +1,228 @@
+"""Runs of the paper's cells: one after the other or many at once, each a JSON file; what is done is not done again."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from glws.data import Source, load
+from glws.data.groups import Groups
+from glws.data.weaken import Weakened, positive_scores
+from glws.errors import DataError
+from glws.evaluation import scores
+from glws.files import write_text
+from glws.models import build
+from glws.paper.confidence import network_scores
+from glws.paper.plans import Plan, plan
+from glws.paper.published import Cell, cell
+from glws.paper.weakening import SCORED
+from glws.supervision import Labels
+from glws.training.evaluate import Labelled, log_probs_of
+from glws.training.loop import Fitted, fit
+from glws.training.run_folder import RunFolder
+from glws.training.seeds import derived_generator
+from glws.training.snapshot import Snapshots
+
+CLIP = "clip"
+
+
+@dataclass(frozen=True)
+class PaperRun:
+    """One run: which cell, which method, which seed; options and epochs other than planned, if any."""
+
+    setting: str
+    dataset: str
+    cell: str
+    method: str = "glws"
+    seed: int = 0
+    epochs: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The name of its file."""
+        chosen = "".join(f"-{key}={value}" for key, value in self.options.items())
+        cut = "" if self.epochs is None else f"-epochs={self.epochs}"
+        words = f"{self.setting}-{self.dataset}-{self.cell}-{self.method}{chosen}{cut}-seed{self.seed}"
+        return words.replace(",", "_").replace("/", "_")
+
+    def path(self, results: Path) -> Path:
+        """Where its result goes."""
+        return results / f"{self.name}.json"
+
+
+def runnable(one: Cell) -> bool:
+    """Whether a cell can be run with what comes along: CLIP's confidences have to be had elsewhere."""
+    return CLIP not in str(one.configuration.get("confidence_model", ""))
+
+
+def run_cell(
+    run: PaperRun, results: Path, folder: Path | None = None, device: str = "auto", runs: Path | None = None
+) -> dict[str, Any]:
+    """Trains one run and writes its result; a result that is there is read instead.
+
+    `folder` is where the data sets lie. With `runs` the run is kept in a folder there, and goes on if it was cut off.
+    """
+    path = run.path(results)
+    if path.exists():
+        known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return known
+    one, source = cell(run.setting, run.dataset, run.cell), load(run.dataset, folder, verify=False)
+    made = plan(one, run.method, run.seed, device, run.epochs, **run.options)
+    began = time.perf_counter()
+    images, record = weak_data(one, source, run, made, device)
+    began_training = time.perf_counter()
+    fitted, test = _trained(one, source, run, made, images, record, runs)
+    seconds = time.perf_counter() - began_training
+    if fitted.stopped_by is not None:
+        raise KeyboardInterrupt
+    result = _result(run, one, fitted, test, seconds)
+    result["preparation_seconds"] = round(began_training - began, 2)
+    write_text(path, json.dumps(result, indent=1) + "\n")
+    return result
+
+
+def weak_data(one: Cell, source: Source, run: PaperRun, made: Plan, device: str) -> tuple[Any, Weakened]:
+    """The instances of a cell and what is known of them; true labels where the method is to have them."""
+    images, labels = torch.as_tensor(source.train.inputs), torch.as_tensor(source.train.labels)
+    generator = derived_generator("cpu", run.seed, "weaken", run.setting, run.cell)
+    if run.method == "supervised":
+        task = one.task_labels(labels)
+        return images, Weakened(Groups.singles(len(task)), Labels.of(task, one.num_classes), {})
+    if one.setting not in SCORED:
+        return images, one.weakened(labels, generator, **made.weaken)
+    if not runnable(one):
+        raise DataError(f"{one} needs confidences of CLIP, which glws does not bring along")
+    found = network_scores(images, labels, source.num_classes, made.model, made.look, run.seed, device)
+    confidence = positive_scores(found.probabilities, one.positive)
+    weak = one.weakened(labels[found.scored], generator, scores=confidence, **made.weaken)
+    return images[found.scored], weak
+
+
+def _trained(
+    one: Cell, source: Source, run: PaperRun, made: Plan, images: Any, record: Weakened, runs: Path | None
+) -> tuple[Fitted, Labelled]:
+    model = build(made.model, images.shape[1:], one.num_classes, derived_generator("cpu", run.seed, "model"))
+    test = Labelled.of(source.test.inputs, one.task_labels(source.test.labels))
+    keep = _run_folder(run, runs)
+    try:
+        snapshots = Snapshots(keep, made.config.save_every)
+        data = record.dataset(images)
+        return fit(model, data, made.method, made.config, views=made.look, test=test, snapshots=snapshots), test
+    finally:
+        if keep is not None:
+            keep.close()
+
+
+def _run_folder(run: PaperRun, runs: Path | None) -> RunFolder | None:
+    if runs is None:
+        return None
+    folder = runs / run.name
+    if RunFolder.holds_run(folder):
+        return RunFolder.resume(folder)
+    return RunFolder.create(folder, {"run": run.name}, seed=run.seed)
+
+
+def _result(run: PaperRun, one: Cell, fitted: Fitted, test: Labelled, seconds: float) -> dict[str, Any]:
+    final = scores(log_probs_of(test.instances, fitted.predict), test.labels)
+    curve = [float(row[f"test_{one.metric}"]) for row in fitted.history if f"test_{one.metric}" in row]
+    return {
+        "setting": run.setting,
+        "dataset": run.dataset,
+        "cell": run.cell,
+        "method": run.method,
+        "options": dict(run.options),
+        "seed": run.seed,
+        "accuracy": final.accuracy,
+        "balanced_accuracy": final.balanced_accuracy,
+        "matched_accuracy": final.matched_accuracy,
+        "calibration_error": final.calibration_error,
+        "best_on_test": max(curve),
+        "epochs": int(fitted.history[-1]["epoch"]),
+        "seconds": round(seconds, 2),
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+        "warnings": fitted.warnings[-1:],
+        "curve": [round(value, 5) for value in curve],
+    }
+
+
+# ---------------------------------------------------------------- many at once
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """How many processes share the work, and what they need to know."""
+
+    results: Path
+    folder: Path | None = None
+    device: str = "auto"
+    runs: Path | None = None
+    processes: int = 1
+    seconds: float | None = None
+
+
+def run_all(todo: Sequence[PaperRun], crowd: Crowd, report: Callable[[str], None] = print) -> int:
+    """Does what is not done yet; gives the number of runs that failed. After `seconds` no further run is begun."""
+    left = [run for run in todo if not run.path(crowd.results).exists()]
+    report(f"{len(todo) - len(left)} runs are done, {len(left)} to do")
+    if crowd.processes == 1 or len(left) < 2:
+        return _work(left, crowd, _Counter(), 0)
+    context = torch.multiprocessing.get_context("spawn")
+    place, failures = context.Value("i", 0), context.Value("i", 0)
+    number = min(crowd.processes, len(left))
+    workers = [context.Process(target=_worker, args=(left, crowd, place, failures)) for _ in range(number)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return int(failures.value) + sum(worker.exitcode != 0 for worker in workers)
+
+
+class _Counter:
+    """What a shared number is to several processes, for one."""
+
+    def __init__(self) -> None:
+        self.value = 0
+
+    def get_lock(self) -> Any:
+        from contextlib import nullcontext
+
+        return nullcontext()
+
+
+def _worker(left: Sequence[PaperRun], crowd: Crowd, place: Any, failures: Any) -> None:
+    torch.set_num_threads(1)
+    failed = _work(left, crowd, place, time.time())
+    with failures.get_lock():
+        failures.value += failed
+
+
+def _work(left: Sequence[PaperRun], crowd: Crowd, place: Any, began: float) -> int:
+    """Takes run after run from the list until it is empty or the time is over."""
+    began, failed = began or time.time(), 0
+    while crowd.seconds is None or time.time() - began < crowd.seconds:
+        with place.get_lock():
+            number = place.value
+            place.value += 1
+        if number >= len(left):
+            break
+        failed += _attempt(left[number], crowd)
+    return failed
+
+
+def _attempt(run: PaperRun, crowd: Crowd) -> int:
+    """Runs one; a failure is said and counted, and does not keep the others."""
+    try:
+        result = run_cell(run, crowd.results, crowd.folder, crowd.device, crowd.runs)
+    except Exception as error:  # one cell that breaks must not take the table with it
+        print(f"{run.name}: {type(error).__name__}: {' '.join(str(error).split())[:300]}", flush=True)
+        return 1
+    metric = cell(run.setting, run.dataset, run.cell).metric
+    print(f"{run.name}: {100 * result[metric]:.2f} in {result['seconds']:.0f} s", flush=True)
+    return 0
