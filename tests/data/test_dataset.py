@@ -146,3 +146,20 @@ def test_mistakes_name_the_group() -> None:
     with pytest.raises(DataError, match=r"groups as an array are \[groups, instances\], found shape \[3\]"):
         Groups.of(torch.tensor([1, 2, 3]))
     assert glws.errors.DataError is DataError
+
+
+def test_samples_of_one_population_are_dealt_out_anew_and_nothing_else() -> None:
+    from glws.supervision import Unlabeled
+
+    groups = [[[0, 1, 2], [3, 4], [5, 6, 7], [8, 9]], [[0, 9], [1, 8]]]
+    weak = [Unlabeled.of([0.2, 0.7, 0.2, 0.7]), Proportions.of([1, 1])]
+    data = WeakDataset(torch.arange(10.0)[:, None], groups, weak)
+    dealt = data.regrouped(torch.Generator().manual_seed(3))
+    members = [dealt.groups[0][[number]].indices.tolist() for number in range(4)]
+    assert [len(part) for part in members] == [3, 2, 3, 2]
+    assert sorted(members[0] + members[2]) == [0, 1, 2, 5, 6, 7]
+    assert sorted(members[1] + members[3]) == [3, 4, 8, 9]
+    assert members[0] != [0, 1, 2]
+    assert dealt.groups[1].indices.tolist() == [0, 9, 1, 8]
+    again = data.regrouped(torch.Generator().manual_seed(3))
+    assert again.groups[0].indices.tolist() == dealt.groups[0].indices.tolist()

@@ -196,6 +196,14 @@ class WeakDataset:
         weak = [part[numbers] for part, numbers in zip(self.weak, chosen, strict=True)]
         return WeakDataset(self.instances, groups, weak, self.evidence, check=False)
 
+    def regrouped(self, generator: torch.Generator) -> WeakDataset:
+        """The same data with the instances of samples of one population dealt out anew among their groups.
+
+        Only kinds that say so (`interchangeable`) change; group sizes stay, and so does what is known of each group.
+        """
+        dealt = [_dealt(groups, weak, generator) for groups, weak in zip(self.groups, self.weak, strict=True)]
+        return WeakDataset(self.instances, dealt, self.weak, self.evidence, check=False)
+
     def batches(self, num_batches: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
         """One pass through all groups in this many batches, each with its share of every kind; shuffled if asked."""
         order = [_order(len(groups), generator) for groups in self.groups]
@@ -203,6 +211,19 @@ class WeakDataset:
         for chosen in zip(*shares, strict=True):
             if any(len(numbers) for numbers in chosen):
                 yield self.batch(chosen)
+
+
+def _dealt(groups: Groups, weak: AbstractSupervision, generator: torch.Generator) -> Groups:
+    population = weak.interchangeable()
+    if population is None:
+        return groups
+    member = population.cpu().repeat_interleave(groups.lengths)
+    shuffled = torch.randperm(len(member), generator=generator)
+    places = torch.argsort(member, stable=True)
+    chosen = shuffled[torch.argsort(member[shuffled], stable=True)]
+    indices = torch.empty_like(groups.indices)
+    indices[places] = groups.indices[chosen]
+    return Groups(groups.offsets, indices)
 
 
 def _order(size: int, generator: torch.Generator | None) -> Int[Tensor, "groups"]:

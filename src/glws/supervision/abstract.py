@@ -45,6 +45,14 @@ class AbstractSupervision(ABC):
         """
         return None
 
+    def interchangeable(self) -> Int[Tensor, "groups"] | None:
+        """A number for each group, the same for groups of one population: their instances may be dealt out anew.
+
+        None, the default, where a group is what it is. What is known of a sample of a population (`Unlabeled`) holds
+        for every sample; learning from always the same ones would learn their accidents.
+        """
+        return None
+
     def describe(self, group: int) -> str:
         """What is known about one group, in a few words, for messages."""
         return f"the weak label of group {group}"

@@ -148,6 +148,10 @@ class Unlabeled(AbstractSupervision):
         inside, outside = counted / counted.sum(), (1 - counted) / (1 - counted).sum().clamp_min(1)
         return self.prior[:, None] * inside + (1 - self.prior[:, None]) * outside
 
+    def interchangeable(self) -> Int[Tensor, "groups"] | None:
+        """Groups with the same prior are samples of one population, unless the rest of it is told."""
+        return None if self.count == "dataset" else torch.unique(self.prior, return_inverse=True)[1]
+
     def describe(self, group: int) -> str:
         """The prior."""
         return f"a share of {float(self.prior[group]):g} {of_classes(self.counted)}"

@@ -63,6 +63,15 @@ class UnlabeledClasses(AbstractSupervision):
         """Raises: there is none."""
         raise DataError(f"UnlabeledClasses {MESSAGE}")
 
+    def interchangeable(self) -> Int[Tensor, "groups"]:
+        """Groups with the same prior are samples of one population."""
+        population: Tensor = torch.unique(self.prior, dim=0, return_inverse=True)[1]
+        return population
+
+    def first_guess(self) -> Float[Tensor, "groups classes"]:
+        """The prior."""
+        return self.prior
+
     def describe(self, group: int) -> str:
         """The prior."""
         return f"the class shares {shown(self.prior[group])}"
