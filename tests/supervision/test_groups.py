@@ -475,3 +475,22 @@ def test_an_expected_count_cannot_be_intersected() -> None:
     weak = Together.of(Unlabeled.of([0.5]), Proportions.of([1]))
     with pytest.raises(ValueError, match="ExpectedCount is a projection of the predictions"):
         weak.infer(binary([0.5, 0.5]))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_compiled_search_finds_the_tilt_of_the_plain_one(seed: int) -> None:
+    from glws.supervision.expected_count import _compiled_search, _plain_search
+
+    generator = torch.Generator().manual_seed(seed)
+    scale = torch.logspace(-2, 2.5, 40, dtype=torch.float64)[:, None]
+    odds = torch.randn(40, 33, generator=generator, dtype=torch.float64) * scale
+    free = torch.rand(40, 33, generator=generator) < 0.8
+    free[:, 0] = True
+    number, goal = free.sum(1), torch.randn(40, generator=generator, dtype=torch.float64) * 3
+    low = goal - torch.where(free, odds, -torch.inf).amax(1)
+    high = goal - torch.where(free, odds, torch.inf).amin(1)
+    compiled, plain = (
+        torch.where(free, torch.sigmoid(odds + search(odds, free, number, goal, low, high)[:, None]), 0.0)
+        for search in (_compiled_search, _plain_search)
+    )
+    torch.testing.assert_close(compiled, plain, rtol=0, atol=1e-12)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -11,6 +13,8 @@ from torch import Tensor
 from glws.inference.forms import Answer
 from glws.supervision.projections import AbstractProjection
 
+SMALL = 1 << 16
+"""Most instances of a batch on a GPU whose search is done on the CPU."""
 STEPS = 60
 """Most steps of the search for θ. Newton's need about six; more are for predictions that only halving can order."""
 
@@ -62,6 +66,16 @@ def _tilt(
     goal = torch.logit((wanted / number.clamp_min(1)).clamp(0, 1), eps=1e-12)
     low = goal - torch.where(free, odds, -torch.inf).amax(1).clamp_min(-1e300)
     high = goal - torch.where(free, odds, torch.inf).amin(1).clamp_max(1e300)
+    is_small = odds.numel() <= SMALL or odds.device.type == "cpu"
+    search = _compiled_search if is_small and is_compiled() and odds.device.type != "meta" else _plain_search
+    theta = search(odds, free, number, goal, low, high)
+    theta = torch.where(wanted < 1e-9, -torch.inf, torch.where(wanted > number - 1e-9, torch.inf, theta))
+    return torch.where(number == 0, 0.0, theta)
+
+
+def _plain_search(
+    odds: Tensor, free: Tensor, number: Tensor, goal: Tensor, low: Tensor, high: Tensor
+) -> Float[Tensor, "groups"]:
     theta = low / 2 + high / 2
     for _ in range(STEPS):
         part = torch.where(free, torch.sigmoid(odds + theta[:, None]), 0.0)
@@ -71,8 +85,25 @@ def _tilt(
         low = torch.where(found <= goal.sigmoid(), theta, low)
         high = torch.where(found >= goal.sigmoid(), theta, high)
         theta = _next(theta, found, goal, slope, low, high)
-    theta = torch.where(wanted < 1e-9, -torch.inf, torch.where(wanted > number - 1e-9, torch.inf, theta))
-    return torch.where(number == 0, 0.0, theta)
+    return theta
+
+
+def _compiled_search(
+    odds: Tensor, free: Tensor, number: Tensor, goal: Tensor, low: Tensor, high: Tensor
+) -> Float[Tensor, "groups"]:
+    """The same, compiled, on the CPU: a small batch on a GPU is faster brought here than searched by many launches."""
+    from glws.supervision.compiled_tilt import tilt_batch
+
+    sides = torch.stack([number.double(), goal, low, high], 1)
+    table = torch.cat([torch.where(free, odds, torch.nan), sides], 1).cpu().numpy()  # one journey
+    theta = torch.empty(len(odds), dtype=torch.float64)
+    tilt_batch(np.ascontiguousarray(table[:, :-4]), np.ascontiguousarray(table[:, -4:]), STEPS, theta.numpy())
+    return theta.to(odds.device)
+
+
+def is_compiled() -> bool:
+    """Whether there is something to compile with."""
+    return importlib.util.find_spec("numba") is not None
 
 
 def _next(theta: Tensor, found: Tensor, goal: Tensor, slope: Tensor, low: Tensor, high: Tensor) -> Tensor:

@@ -64,7 +64,9 @@ class Order:
         if size == 0:
             return torch.zeros(0, dtype=torch.int64)
         if math.ceil(size / batch) == steps:
-            return _permutation(self.seed, kind, epoch, size).tensor_split(steps)[step]
+            first = step * (size // steps) + min(step, size % steps)  # the first size % steps batches have one more
+            number = size // steps + (step < size % steps)
+            return _permutation(self.seed, kind, epoch, size)[first : first + number]
         first = (epoch * steps + step) * batch
         passes = range(first // size, (first + batch - 1) // size + 1)
         through = torch.cat([_permutation(self.seed, kind, number, size) for number in passes])
