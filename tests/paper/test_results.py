@@ -5,27 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from paper.made_up import RUN, run
 
 from glws.errors import DataError
-from glws.paper import Record, read_results
-
-RUN: dict[str, Any] = {
-    "setting": "proportions",
-    "dataset": "mnist",
-    "cell": "classes=2,mean=10",
-    "method": "glws",
-    "seed": 0,
-    "accuracy": 0.9911,
-    "balanced_accuracy": 0.9752,
-    "matched_accuracy": 0.9933,
-    "best_on_test": 0.9864,
-    "seconds": 12.5,
-    "epochs": 100,
-}
-
-
-def run(**changes: Any) -> Record:
-    return {**RUN, **changes}  # type: ignore[typeddict-item]
+from glws.paper import read_results
 
 
 def write(folder: Path, name: str, content: Any) -> Path:
@@ -41,6 +24,16 @@ def test_runs_come_back_as_they_were_written(tmp_path: Path) -> None:
     assert read_results(tmp_path) == [RUN, run(seed=1)]
 
 
+def test_fields_of_older_files_may_be_missing(tmp_path: Path) -> None:
+    write(tmp_path, "a.json", {name: RUN[name] for name in RUN if name not in ("options", "device", "curve")})
+    assert read_results(tmp_path) == [run(options={}, device="", curve=[])]
+
+
+def test_times_beside_the_runs_are_no_run(tmp_path: Path) -> None:
+    write(tmp_path, "runtime.json", {"machine": "", "rows": []})
+    assert read_results(tmp_path) == []
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -53,6 +46,9 @@ def test_runs_come_back_as_they_were_written(tmp_path: Path) -> None:
         ({**RUN, "balanced_accuracy": float("nan")}, "'balanced_accuracy' must be a number from 0 to 1, found nan"),
         ({**RUN, "seconds": -1}, "'seconds' must be a number of at least 0, found -1"),
         ({**RUN, "method": 3}, "'method' must be a word, found 3"),
+        ({**RUN, "options": "m_step=weak"}, "'options' must be an object of options, found 'm_step=weak'"),
+        ({**RUN, "curve": [0.5, 50.0]}, "'curve' must be a list of numbers from 0 to 1, found [0.5, 50.0]"),
+        ({**RUN, "device": None}, "'device' must be a word, found None"),
         ({name: RUN[name] for name in RUN if name != "cell"}, "the field 'cell' is missing"),
     ],
 )
@@ -75,6 +71,16 @@ def test_same_run_twice_is_refused(tmp_path: Path) -> None:
     write(tmp_path, "a.json", run())
     write(tmp_path, "b.json", run(accuracy=0.5))
     with pytest.raises(DataError, match=r"b\.json and a\.json hold the same run; remove one of them"):
+        read_results(tmp_path)
+
+
+def test_runs_with_other_options_or_epochs_are_other_runs(tmp_path: Path) -> None:
+    write(tmp_path, "a.json", run())
+    write(tmp_path, "b.json", run(options={"m_step": "weak"}))
+    write(tmp_path, "c.json", run(epochs=24))
+    assert len(read_results(tmp_path)) == 3
+    write(tmp_path, "d.json", run(options={"m_step": "weak"}, accuracy=0.5))
+    with pytest.raises(DataError, match=r"d\.json and b\.json hold the same run"):
         read_results(tmp_path)
 
 

@@ -1,29 +1,10 @@
 """Our runs beside the published numbers."""
 
-from typing import Any
-
 import pytest
+from paper.made_up import RUN, run
 
 from glws.errors import DataError
-from glws.paper import Record, cells, markdown, settings
-
-RUN: dict[str, Any] = {
-    "setting": "proportions",
-    "dataset": "mnist",
-    "cell": "classes=2,mean=10",
-    "method": "glws",
-    "seed": 0,
-    "accuracy": 0.9911,
-    "balanced_accuracy": 0.9752,
-    "matched_accuracy": 0.9933,
-    "best_on_test": 0.9864,
-    "seconds": 12.5,
-    "epochs": 100,
-}
-
-
-def run(**changes: Any) -> Record:
-    return {**RUN, **changes}  # type: ignore[typeddict-item]
+from glws.paper import cells, markdown, settings
 
 
 def columns(text: str, start: str) -> list[str]:
@@ -52,15 +33,15 @@ def test_cell_not_run_is_empty() -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "dataset", "name", "field"),
+    ("setting", "dataset", "name", "epochs", "field"),
     [
-        ("partial_labels", "cifar10", "ratio=0.5", "accuracy"),
-        ("multi_instance", "cifar10", "classes=2,mean=10", "balanced_accuracy"),
-        ("pair_similarity", "cifar10", "prior=0.4", "matched_accuracy"),
+        ("partial_labels", "cifar10", "ratio=0.5", 200, "accuracy"),
+        ("multi_instance", "cifar10", "classes=2,mean=10", 100, "balanced_accuracy"),
+        ("pair_similarity", "cifar10", "prior=0.4", 100, "matched_accuracy"),
     ],
 )
-def test_metric_of_the_setting_is_shown(setting: str, dataset: str, name: str, field: str) -> None:
-    text = markdown(setting, [run(setting=setting, dataset=dataset, cell=name)])
+def test_metric_of_the_setting_is_shown(setting: str, dataset: str, name: str, epochs: int, field: str) -> None:
+    text = markdown(setting, [run(setting=setting, dataset=dataset, cell=name, epochs=epochs)])
     assert columns(text, f"CIFAR-10, {name}")[3] == f"{100 * RUN[field]:.2f} (1)"
 
 
@@ -77,6 +58,45 @@ def test_own_supervised_run_of_a_cell_is_preferred() -> None:
     ]
     text = markdown("proportions", results)
     assert [columns(text, f"MNIST, classes=2,mean={mean}")[5] for mean in (10, 50)] == ["10.00 (1)", "50.00 (1)"]
+
+
+def test_each_baseline_that_was_run_has_a_column() -> None:
+    results = [run(), run(method="mcl", balanced_accuracy=0.5), run(method="count_loss", balanced_accuracy=0.96)]
+    text = markdown("proportions", results)
+    assert columns(text, "cell")[7:] == ["our Count Loss", "our mcl"]
+    assert columns(text, "MNIST, classes=2,mean=10")[7:] == ["96.00 (1)", "50.00 (1)"]
+    assert columns(text, "MNIST, classes=2,mean=50")[7:] == ["", ""]
+
+
+@pytest.mark.parametrize("changes", [{"options": {"m_step": "weak"}}, {"epochs": 24}])
+def test_runs_that_are_not_as_planned_are_left_out(changes: dict[str, object]) -> None:
+    text = markdown("proportions", [run(**changes)])
+    assert columns(text, "MNIST, classes=2,mean=10")[3:] == ["", "", "", ""]
+
+
+def test_cells_more_than_a_deviation_below_the_paper_are_listed() -> None:
+    # the paper has 98.62 ± 0.18 and 97.05 ± 0.13
+    results = [run(balanced_accuracy=0.9843), run(cell="classes=2,mean=50", balanced_accuracy=0.9693)]
+    text = markdown("proportions", results)
+    assert "Below the paper's GLWS by more than one standard deviation of it, 1 of the 2 cells run:" in text
+    assert "- MNIST, classes=2,mean=10: 98.43 (1), the paper 98.62±0.18 (-0.19)" in text
+    assert "- MNIST, classes=2,mean=50" not in text
+    assert "Of the 1 cell run, none is below" in markdown("proportions", results[1:])
+    assert "below" not in markdown("proportions", []).lower()
+
+
+def test_own_baselines_above_ours_are_listed() -> None:
+    results = [run(), run(method="count_loss", balanced_accuracy=0.98), run(method="llp_vat", balanced_accuracy=0.97)]
+    text = markdown("proportions", results)
+    assert "- MNIST, classes=2,mean=10: Count Loss 98.00 (1), GLWS 97.52 (1)" in text
+    assert "LLP-VAT 97.00 (1), GLWS" not in text
+
+
+def test_plot_and_remark_are_between_table_and_notes() -> None:
+    lines = markdown("proportions", [run()], "plots/proportions.svg", "A remark.").splitlines()
+    (picture,) = [place for place, line in enumerate(lines) if line.endswith("(plots/proportions.svg)")]
+    table = max(place for place, line in enumerate(lines) if line.startswith("|"))
+    assert table < picture < lines.index("A remark.") < lines.index("On the published numbers:")
 
 
 @pytest.mark.parametrize("setting", settings())

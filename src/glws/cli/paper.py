@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -17,8 +18,8 @@ FAILED = 1
 
 def paper(
     action: Annotated[
-        Literal["list", "run", "show"],
-        typer.Argument(help="list the cells, run them, or show our results beside the paper's."),
+        Literal["list", "run", "show", "runtime"],
+        typer.Argument(help="list the cells, run them, show our results beside the paper's, or time the losses."),
     ],
     table: Annotated[str, typer.Argument(metavar="[TABLE]", help="A setting, such as proportions, or all.")] = "all",
     dataset: Annotated[str | None, typer.Option(metavar="NAME", help="Only cells of this data set.")] = None,
@@ -36,14 +37,26 @@ def paper(
     runs: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Keep runs here, to go on with when they were cut off.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the page here (show).")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the page (show) or the times (runtime) here.")
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Figures of the page; beside it in plots/paper if not given.")
+    ] = None,
 ) -> None:
-    """List, run and show the cells of the paper's tables. A run that has its result is not run again."""
+    """List, run and show the cells of the paper's tables. A run that has its result is not run again.
+
+    show all is the whole page, with figures where it is written to a file; show TABLE is the table of one setting.
+    """
     names = _settings(table)
     if action == "list":
         _list(names, dataset)
     elif action == "show":
-        _show(names, results, out)
+        _show(table, results, out, figures)
+    elif action == "runtime":
+        from glws.paper.results import RUNTIME
+
+        _time(device, out or results / RUNTIME)
     else:
         todo = _todo(names, dataset, cell, method.split(","), _seeds(seeds), epochs)
         from glws.paper.running import Crowd, run_all
@@ -117,15 +130,56 @@ def _list(names: tuple[str, ...], dataset: str | None) -> None:
     console.print(table)
 
 
-def _show(names: tuple[str, ...], results: Path, out: Path | None) -> None:
+def _show(table: str, results: Path, out: Path | None, figures: Path | None) -> None:
     from glws.files import write_text
-    from glws.paper.results import read_results
+    from glws.paper.figures import drawn
+    from glws.paper.page import Extras, page, read_remarks
+    from glws.paper.results import RUNTIME, read_results
+    from glws.paper.runtime import read_runtime
     from glws.paper.show import markdown
 
-    found = read_results(results)
-    text = "\n".join(markdown(name, found) for name in names)
+    found, remarks = read_results(results), read_remarks(results)
+    runtime = read_runtime(results / RUNTIME) if (results / RUNTIME).exists() else None
+    only = None if table == "all" else table
+    links: dict[str, str] = {}
+    if out is not None:
+        links = _write_figures(drawn(found, runtime, only), figures or out.parent / "plots" / "paper", out.parent)
+    if only is None:
+        text = page(found, Extras(links, runtime, remarks, results.as_posix()))
+    else:
+        text = markdown(only, found, links.get(only), remarks.get(only, ""))
     if out is None:
         typer.echo(text)
         return
     write_text(out, text)
+    typer.echo(f"wrote {out}" + (f" and {len(links)} figures" if links else ""))
+
+
+def _write_figures(pictures: Mapping[str, str], folder: Path, page: Path) -> dict[str, str]:
+    """Writes the pictures; gives their links as seen from the folder of the page."""
+    import os
+
+    from glws.files import write_text
+
+    for name, picture in pictures.items():
+        write_text(folder / f"{name}.svg", picture)
+    place = Path(os.path.relpath(folder, page)).as_posix()
+    return {name: f"{place}/{name}.svg" for name in pictures}
+
+
+def _time(device: str, out: Path) -> None:
+    """Measures Figure 6 on this machine."""
+    import torch
+
+    from glws.bench.environment import description
+    from glws.bench.timing import interleaved
+    from glws.files import write_text
+    from glws.paper.runtime import measured
+    from glws.training.devices import chosen_device
+
+    chosen = chosen_device(device)
+    machine, _, _ = description().partition("; not installed")  # none of these takes part
+    if chosen.type == "cuda":
+        machine = f"{torch.cuda.get_device_name(chosen)}, driven by {machine}"
+    write_text(out, measured(interleaved, machine, chosen, report=typer.echo).text())
     typer.echo(f"wrote {out}")

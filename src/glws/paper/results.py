@@ -11,9 +11,15 @@ from typing import Any, TypedDict, cast
 
 from glws.errors import DataError
 
-WORDS = ("setting", "dataset", "cell", "method")
+WORDS = ("setting", "dataset", "cell", "method", "device")
 SHARES = ("accuracy", "balanced_accuracy", "matched_accuracy", "best_on_test")
 WHOLE = ("seed", "epochs")
+RUN = ("setting", "dataset", "cell", "method", "options", "seed", "epochs")
+"""What tells one run from another."""
+DEFAULTS: dict[str, Any] = {"options": {}, "device": "", "curve": []}
+"""Fields that may be missing."""
+RUNTIME = "runtime.json"
+"""A file that lies beside the runs and is none: the times of `glws paper runtime`."""
 REMEDY = "run it again or remove the file"
 
 
@@ -22,12 +28,15 @@ class Record(TypedDict):
 
     accuracy, balanced_accuracy, matched_accuracy: of the last epoch, between 0 and 1, as `glws.evaluation.Scores` has
     them. best_on_test: the best epoch by the metric of the setting, which only a comparison with the paper needs.
+    options: those of the method that are not as planned for the cell; none for a plain run. device: what it ran on.
+    curve: the metric of the setting on the test set after each epoch.
     """
 
     setting: str
     dataset: str
     cell: str
     method: str
+    options: dict[str, Any]
     seed: int
     accuracy: float
     balanced_accuracy: float
@@ -35,13 +44,16 @@ class Record(TypedDict):
     best_on_test: float
     seconds: float
     epochs: int
+    device: str
+    curve: list[float]
 
 
 def read_results(folder: str | os.PathLike[str]) -> list[Record]:
-    """The runs in a folder, in the order of their file names; each `.json` file holds one. Further fields are left out.
+    """The runs in a folder, in the order of their file names; each `.json` file holds one, `runtime.json` apart.
 
     A file that is no JSON, lacks a field, holds what cannot be, or repeats the run of another file is a `DataError`
-    with the name of the file. An empty folder has no runs; a folder that is not there is an error.
+    with the name of the file; further fields are left out. An empty folder has no runs; one that is not there is an
+    error.
 
     >>> import tempfile
     >>> read_results(tempfile.mkdtemp())
@@ -50,11 +62,11 @@ def read_results(folder: str | os.PathLike[str]) -> list[Record]:
     place = Path(folder)
     if not place.is_dir():
         raise DataError(f"{place} is no folder of results; give the one that the runs were written to")
-    found: dict[tuple[Any, ...], Path] = {}
+    found: dict[str, Path] = {}
     records = []
-    for path in sorted(place.glob("*.json")):
+    for path in sorted(path for path in place.glob("*.json") if path.name != RUNTIME):
         record = read_result(path)
-        key = (*(record[name] for name in WORDS), record["seed"])  # type: ignore[literal-required]
+        key = json.dumps([record[name] for name in RUN], sort_keys=True)  # type: ignore[literal-required]
         if key in found:
             raise DataError(f"{path} and {found[key].name} hold the same run; remove one of them")
         found[key] = path
@@ -70,6 +82,7 @@ def read_result(path: str | os.PathLike[str]) -> Record:
         raise DataError(f"{path} is no result of a run: {_first_line(error)}; {REMEDY}") from None
     if not isinstance(content, dict):
         raise DataError(f"{path} must hold one JSON object, found {type(content).__name__}; {REMEDY}")
+    content = {**DEFAULTS, **content}
     for name in Record.__annotations__:
         reason = _mistake(name, content)
         if reason:
@@ -92,8 +105,16 @@ def _rule(name: str) -> tuple[str, Callable[[Any], bool]]:
     if name in WHOLE:
         return "a whole number of at least 0", lambda found: type(found) is int and found >= 0
     if name in SHARES:
-        return "a number from 0 to 1", lambda found: type(found) in (int, float) and 0 <= found <= 1
+        return "a number from 0 to 1", _is_share
+    if name == "options":
+        return "an object of options", lambda found: isinstance(found, dict)
+    if name == "curve":
+        return "a list of numbers from 0 to 1", lambda found: isinstance(found, list) and all(map(_is_share, found))
     return "a number of at least 0", lambda found: type(found) in (int, float) and 0 <= found < math.inf
+
+
+def _is_share(found: Any) -> bool:
+    return type(found) in (int, float) and 0 <= found <= 1
 
 
 def _first_line(error: Exception) -> str:

@@ -1,13 +1,13 @@
-"""Our results beside the published ones, as Markdown."""
+"""Our results beside the published ones: a table in Markdown for each setting, and what is to be said below it."""
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
 from glws.paper.catalogue import DATASETS, METHODS, SETTINGS, check_known
+from glws.paper.compare import CEILING, Compared, compared, method_title
 from glws.paper.notes import Note
-from glws.paper.published import OURS, Cell, cell, cells
+from glws.paper.published import Cell, cell, cells
 from glws.paper.results import Record
 
 HEAD = ("cell", "paper: best baseline", "paper: GLWS", "ours", "best on test", "supervised", "difference")
@@ -19,73 +19,114 @@ METRIC_NAMES = {
 }
 
 
-def markdown(setting: str, results: Iterable[Record]) -> str:
+def markdown(setting: str, results: Iterable[Record], plot: str | None = None, remark: str = "") -> str:
     """A table of all cells of a setting: the paper's best baseline, its GLWS, and ours; a cell not run is empty.
 
     Numbers are percent of the setting's metric. Ours: the last epoch, mean ± standard deviation over seeds, and in
     brackets how many seeds. *best on test* chooses the epoch by the test set, as the released code does. *supervised*
     is the same network with all true labels, from the cell or from others with the same data and classes. *difference*
-    is ours minus the paper's GLWS. Numbers in square brackets are those of the notes below. Runs of other settings are
-    left out; a run of a cell that the paper does not have is a `DataError`.
+    is ours minus the paper's GLWS. Further columns are baselines of ours. Numbers in square brackets are those of the
+    notes below. Runs with options of their own, runs cut short and runs of other settings are left out; a run of a cell
+    that the paper does not have is a `DataError`. `plot` is the link of a picture, `remark` a text of one's own.
 
     >>> print(markdown("proportions", []).splitlines()[4])
     | cell | paper: best baseline | paper: GLWS | ours | best on test | supervised | difference |
     """
     check_known("setting of the paper", setting, SETTINGS)
-    own = [record for record in results if record["setting"] == setting]
-    for record in own:
+    own = list(results)
+    for record in (record for record in own if record["setting"] == setting):
         cell(setting, record["dataset"], record["cell"])
-    chosen = cells(setting)
-    numbers = _numbered(chosen)
-    lines = [HEAD, ALIGN, *(_row(one, own, numbers) for one in chosen)]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    rows = compared([record for record in own if _is_of_interest(record, setting)], setting)
     known = SETTINGS[setting]
-    head = f"### {known.title} ({known.paper_name})\n\n{METRIC_NAMES[known.metric]}, in percent."
-    return f"{head}\n\n{table}\n\n{_remarks(chosen, numbers)}\n"
+    parts = [
+        f"### {known.title} ({known.paper_name})",
+        f"{METRIC_NAMES[known.metric]}, in percent.",
+        _table(rows),
+        "" if plot is None else f"![{known.title}: the paper's GLWS, ours, and the supervised ceiling]({plot})",
+        _shortfalls(rows),
+        _better_baselines(rows),
+        remark,
+        _remarks(cells(setting)),
+    ]
+    return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 
 
-def _row(one: Cell, results: Sequence[Record], numbers: Mapping[Note, int]) -> tuple[str, ...]:
-    baseline, best = one.best_baseline()
-    published = one.value(OURS)
-    assert published is not None, f"{one} has no number of GLWS"
-    ours = [record for record in _of_cell(one, results) if record["method"] == OURS]
-    scores = _percent(ours, one.metric)
+def cell_name(one: Cell) -> str:
+    """Data set and configuration.
+
+    >>> from glws.paper import cell
+    >>> cell_name(cell("partial_labels", "fashion_mnist", "ratio=0.5"))
+    'F-MNIST, ratio=0.5'
+    """
+    return f"{DATASETS[one.dataset].paper_name}, {one.name}"
+
+
+def table(lines: Iterable[Sequence[str]]) -> str:
+    """Lines of cells as a table in Markdown; the second line says how columns are aligned.
+
+    >>> print(table([("a", "b"), ("---", "---:"), ("1", "2")]))
+    | a | b |
+    | --- | ---: |
+    | 1 | 2 |
+    """
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _is_of_interest(record: Record, setting: str) -> bool:
+    """Ceilings may come from elsewhere, other runs not."""
+    return record["setting"] == setting or record["method"] == CEILING
+
+
+def _table(rows: Sequence[Compared]) -> str:
+    numbers = _numbered([row.cell for row in rows])
+    methods = list(dict.fromkeys(name for row in rows for name in row.baselines))
+    head = (*HEAD, *(f"our {method_title(name)}" for name in methods))
+    return table([head, (*ALIGN, *["---:"] * len(methods)), *(_row(row, methods, numbers) for row in rows)])
+
+
+def _row(row: Compared, methods: Sequence[str], numbers: Mapping[Note, int]) -> tuple[str, ...]:
+    baseline, best = row.cell.best_baseline()
+    marks = sorted(numbers[note] for note in row.cell.notes if note in numbers)
     return (
-        _cell_name(one, numbers),
+        cell_name(row.cell) + (f" {marks}" if marks else ""),
         f"{METHODS[baseline]} {best}",
-        str(published),
-        _shown(scores),
-        _shown(_percent(ours, "best_on_test")),
-        _shown(_percent(_supervised(one, results), one.metric)),
-        f"{statistics.mean(scores) - published.mean:+.2f}" if scores else "",
+        str(row.published),
+        str(row.ours or ""),
+        str(row.best_on_test or ""),
+        str(row.ceiling or ""),
+        "" if row.difference is None else f"{row.difference:+.2f}",
+        *(str(row.baselines.get(name, "")) for name in methods),
     )
 
 
-def _cell_name(one: Cell, numbers: Mapping[Note, int]) -> str:
-    marks = sorted(numbers[note] for note in one.notes if note in numbers)
-    return f"{DATASETS[one.dataset].paper_name}, {one.name}" + (f" {marks}" if marks else "")
-
-
-def _of_cell(one: Cell, results: Iterable[Record]) -> list[Record]:
-    return [record for record in results if (record["dataset"], record["cell"]) == (one.dataset, one.name)]
-
-
-def _supervised(one: Cell, results: Sequence[Record]) -> list[Record]:
-    """Runs with all true labels: of the cell, or else of the cells with the same data and classes."""
-    runs = [record for record in results if record["method"] == "supervised"]
-    alike = [other for other in cells(one.setting, one.dataset) if other.num_classes == one.num_classes]
-    return _of_cell(one, runs) or [record for other in alike for record in _of_cell(other, runs)]
-
-
-def _percent(records: Iterable[Record], field: str) -> list[float]:
-    return [100 * record[field] for record in records]  # type: ignore[literal-required]
-
-
-def _shown(values: Sequence[float]) -> str:
-    if not values:
+def _shortfalls(rows: Sequence[Compared]) -> str:
+    """The cells where ours is below the paper's by more than one standard deviation of the paper's."""
+    run = [row for row in rows if row.ours is not None]
+    short = [row for row in run if row.is_short]
+    if not run:
         return ""
-    spread = f"±{statistics.stdev(values):.2f}" if len(values) > 1 else ""
-    return f"{statistics.mean(values):.2f}{spread} ({len(values)})"
+    if not short:
+        return (
+            f"Of the {_cells(len(run))} run, none is below the paper's GLWS by more than one standard deviation of it."
+        )
+    head = (
+        f"Below the paper's GLWS by more than one standard deviation of it, {len(short)} of the {_cells(len(run))} run:"
+    )
+    lines = [f"- {cell_name(row.cell)}: {row.ours}, the paper {row.published} ({row.difference:+.2f})" for row in short]
+    return "\n".join([head, "", *lines])
+
+
+def _better_baselines(rows: Sequence[Compared]) -> str:
+    """The cells where a baseline of ours is above our GLWS."""
+    found = [(row, name, score) for row in rows for name, score in row.better_baselines.items()]
+    if not found:
+        return ""
+    lines = [f"- {cell_name(row.cell)}: {method_title(name)} {score}, GLWS {row.ours}" for row, name, score in found]
+    return "\n".join(["Baselines of ours above our GLWS:", "", *lines])
+
+
+def _cells(number: int) -> str:
+    return "1 cell" if number == 1 else f"{number} cells"
 
 
 def _numbered(chosen: Sequence[Cell]) -> dict[Note, int]:
@@ -95,11 +136,13 @@ def _numbered(chosen: Sequence[Cell]) -> dict[Note, int]:
     return {note: number for number, note in enumerate(some, 1)}
 
 
-def _remarks(chosen: Sequence[Cell], numbers: Mapping[Note, int]) -> str:
+def _remarks(chosen: Sequence[Cell]) -> str:
     """First what is about every cell, then the numbered notes."""
+    numbers = _numbered(chosen)
     general = [f"- {_sentence(note.text)}" for note in chosen[0].notes if note not in numbers]
     numbered = [f"{number}. {_sentence(note.text)}" for note, number in numbers.items()]
-    return "\n".join([*general, "", *numbered]).strip()
+    lists = ["\n".join(part) for part in (general, numbered) if part]
+    return "\n\n".join(["On the published numbers:", *lists]) if lists else ""
 
 
 def _sentence(text: str) -> str:

@@ -1,0 +1,316 @@
+"""The page of results: what was run, by which rules, how it compares, table by table."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from glws.errors import DataError
+from glws.paper.catalogue import DATASETS, SETTINGS, check_known
+from glws.paper.compare import CEILING, Compared, ablations, compared, is_plain, method_title
+from glws.paper.figures import convergence_curves
+from glws.paper.published import OURS
+from glws.paper.results import Record
+from glws.paper.running import runnable
+from glws.paper.runtime import CLASSES, GROUPS, LONGEST_LISTED, TIMED, Runtime
+from glws.paper.show import cell_name, markdown, table
+
+SMALL = ("mnist", "fashion_mnist")
+"""The data sets that are summed up together: all their cells are meant to be run."""
+SEEDS = 3
+REMARKS = "remarks"
+
+RULES = """## How to read the tables
+
+- *Ours* is GLWS of this package after the **last epoch**, mean ± standard deviation over seeds, and in brackets the
+  number of seeds. No epoch is chosen by the test set.
+- *Best on test* is the best epoch by the test set, as the released code of the paper reports; it stands in a column of
+  its own and is compared with nothing.
+- *Paper: GLWS* and *paper: best baseline* are the printed numbers. A cell that we did not run is empty; no number of
+  ours is copied from the paper.
+- *Supervised* is the ceiling: the same network and augmentation with all true labels, from the cell itself or from
+  another one with the same data, classes and network.
+- *Difference* is ours minus the paper's GLWS, in points.
+- *Our ...* are baselines of this package, repaired where the released ones are not what their papers say.
+- The metric is that of the setting, said above each table: what the released code computes, where the text says
+  something else. Matched accuracy is for weak labels that know the classes only up to their names.
+- Runs with other options than planned, or with other epochs than the paper's, are never *ours*: they are in the table
+  of ablations.
+- Numbers in square brackets are notes on the published numbers, below each table."""
+
+LEFT = """\
+*What is left* of a cell is (ceiling - ours) / (ceiling - paper's GLWS): 1 is the paper's distance to the supervised
+ceiling, 0 is the ceiling, less than 0 is above it. It needs a ceiling that was run and is above the paper's number;
+{above} of the cells run have one that is not, and are left out of the median."""
+
+ABLATIONS = """\
+What changes when something else than planned is chosen. *Difference*: to the plain runs of the same method and cell,
+over the seeds that both have."""
+
+CONVERGENCE = """\
+Figure 5 of the paper: the metric on the test set after each epoch, multiple instances, of each data set the cell with
+the most classes and the longest bags; mean over seeds, the band is one standard deviation. *Settled*: the first epoch
+from which on the mean stays within a point of its last value."""
+
+AGAIN = """\
+`glws data` says which data sets are there. A run that has its file is not run again; `--processes 8` does 8 at once, on
+one GPU too. The commands take whole data sets; what is empty below was not run."""
+
+RUNTIME = f"""\
+Figure 6 of the paper: time against the length of bags. Timed is a loss and its gradient with respect to the logits, for
+{GROUPS} bags of one length and {CLASSES} classes; the network is not part of it.
+
+- *Our engine*: Count Loss and UUM of this package, on the same inference as GLWS. UUM for label proportions is exact up
+  to 65,536 count vectors of a bag and a corrected tilt beyond.
+- *Plain recursion*: Count Loss as research code has it, the whole table of counts in log space, quadratic in the
+  length, with autograd behind it.
+- *All arrangements listed*: UUM for label proportions as released with the paper, factorial in the length; here up to
+  {LONGEST_LISTED} instances, with the list made beforehand.
+
+GLWS infers twice, once for the targets from one view and once for the likelihood of the other."""
+
+
+@dataclass(frozen=True)
+class Extras:
+    """What a page has beside the runs.
+
+    links: of the figures by name (`glws.paper.figures.drawn`). runtime: the times of Figure 6. remarks: texts by the
+    name of a setting, `summary` or `ablations`, see `read_remarks`. folder: where the runs lie, for the commands.
+    """
+
+    links: Mapping[str, str] = field(default_factory=dict)
+    runtime: Runtime | None = None
+    remarks: Mapping[str, str] = field(default_factory=dict)
+    folder: str = "results"
+
+
+def page(results: Sequence[Record], extras: Extras | None = None) -> str:
+    """The whole page in Markdown, from our runs alone; without runs it says so.
+
+    >>> print(page([]).splitlines()[0])
+    # The paper's tables, ours beside theirs
+    """
+    given = extras or Extras()
+    rows = compared(results)
+    sections = [
+        markdown(name, results, given.links.get(name), given.remarks.get(name, "")).strip() for name in SETTINGS
+    ]
+    parts = [
+        _head(results, rows),
+        _reproduction(results, given),
+        RULES,
+        _summary(rows, given.remarks.get("summary", "")),
+        "## The tables",
+        *sections,
+        _ablations(results, given.remarks.get("ablations", "")),
+        _convergence(results, given.links.get("convergence")),
+        _runtime(given.runtime, given.links.get("runtime")),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def read_remarks(folder: Path) -> dict[str, str]:
+    """Texts of one's own for the page, from `remarks/NAME.md` in the folder of the runs; a setting, `summary` or so.
+
+    Each goes below the table of its name, for what the numbers do not say, such as why a cell falls short.
+    """
+    found = {path.stem: path for path in sorted((folder / REMARKS).glob("*.md"))}
+    for name in found:
+        check_known("section of the page", name, [*SETTINGS, "summary", "ablations"])
+    try:
+        return {name: path.read_text(encoding="utf-8").strip() for name, path in found.items()}
+    except (OSError, ValueError) as error:
+        raise DataError(f"the remarks in {folder / REMARKS} cannot be read: {error}") from None
+
+
+# ---------------------------------------------------------------- what was run
+
+
+def _head(results: Sequence[Record], rows: Sequence[Compared]) -> str:
+    run = [row.ours for row in rows if row.ours is not None]
+    whole = [score for score in run if len(score.values) >= SEEDS]
+    shut = sum(not runnable(row.cell) for row in rows)
+    seen = {row.cell.dataset for row in rows if row.ours is not None}
+    absent = [known.paper_name for name, known in DATASETS.items() if name not in seen]
+    sentences = [
+        f"The paper (Chen et al., ICML 2024) has {len(rows)} cells in {len(SETTINGS)} settings, each a data set and a",
+        "way to weaken its labels.",
+        f"**GLWS was run in {len(run)} of them**, in {len(whole)} with {SEEDS} seeds or more.",
+        f"{shut} cells need confidences of CLIP, which does not come along.",
+        *([f"Not run at all: {', '.join(absent)}."] if absent else []),
+    ]
+    made = "This page is made by `glws paper show` from the files of the runs; only the remarks are written by hand."
+    return "\n\n".join(["# The paper's tables, ours beside theirs", "\n".join(sentences), _runs(results), made])
+
+
+def _runs(results: Sequence[Record]) -> str:
+    if not results:
+        return "There are no runs yet."
+    seeds = sorted({record["seed"] for record in results})
+    devices = Counter(record["device"] or "a device that was not noted" for record in results)
+    methods = Counter(record["method"] for record in results)
+    hours = sum(record["seconds"] for record in results) / 3600
+    return "\n".join(
+        [
+            f"- Runs: {len(results)}, {hours:.1f} hours of training if done one after the other.",
+            f"- Seeds: {', '.join(map(str, seeds))}.",
+            f"- Devices: {_counted(devices)}.",
+            f"- Methods: {_counted(Counter({method_title(name): number for name, number in methods.items()}))}.",
+        ]
+    )
+
+
+def _counted(found: Counter[str]) -> str:
+    return ", ".join(f"{name} ({number})" for name, number in found.most_common())
+
+
+def _reproduction(results: Sequence[Record], given: Extras) -> str:
+    lines = [
+        *_commands(results),
+        f"glws paper runtime --out {given.folder}/runtime.json",
+        f"glws paper show all --results {given.folder} --out docs/results.md",
+    ]
+    return "\n".join(["## How to make it again", "", "```sh", *lines, "```", "", AGAIN])
+
+
+def _commands(results: Iterable[Record]) -> list[str]:
+    """The commands behind the plain runs: GLWS and ceiling of all settings, then the baselines of each."""
+    plain = [record for record in results if is_plain(record)]
+    common = [record for record in plain if record["method"] in (OURS, CEILING)]
+    lines = _commands_of("all", common)
+    for setting in SETTINGS:
+        others = [
+            record for record in plain if record["setting"] == setting and record["method"] not in (OURS, CEILING)
+        ]
+        lines += _commands_of(setting, others)
+    return lines
+
+
+def _commands_of(table: str, records: Sequence[Record]) -> list[str]:
+    """One for all data sets with the same methods and seeds."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for dataset in DATASETS:
+        own = [record for record in records if record["dataset"] == dataset]
+        methods = ",".join(dict.fromkeys(sorted(record["method"] for record in own)))
+        seeds = ",".join(map(str, sorted({record["seed"] for record in own})))
+        if own:
+            alike.setdefault((methods, seeds), []).append(dataset)
+    return [_command(table, datasets, *key) for key, datasets in alike.items()]
+
+
+def _command(table: str, datasets: Sequence[str], methods: str, seeds: str) -> str:
+    if len(datasets) == 1:
+        return f"glws paper run {table} --dataset {datasets[0]} --method {methods} --seeds {seeds}"
+    inside = f"glws paper run {table} --dataset $data --method {methods} --seeds {seeds}"
+    return f"for data in {' '.join(datasets)}; do {inside}; done"
+
+
+# ---------------------------------------------------------------- summary
+
+
+def _summary(rows: Sequence[Compared], remark: str) -> str:
+    small = [row for row in rows if row.cell.dataset in SMALL]
+    small_name = " + ".join(DATASETS[name].paper_name for name in SMALL)
+    lines = [
+        ("data", "cells", "run", "ours above the paper's GLWS", "share", "median of what is left", "of so many cells"),
+        ("---", *["---:"] * 6),
+        _summed(f"**{small_name}**", small),
+        *(_summed(DATASETS[name].paper_name, [row for row in rows if row.cell.dataset == name]) for name in DATASETS),
+        _summed("all", rows),
+    ]
+    above = sum(row.ceiling is not None and row.ours is not None and row.share_left is None for row in rows)
+    short, run = sum(row.is_short for row in rows), sum(row.ours is not None for row in rows)
+    shortfalls = f"Below the paper's GLWS by more than one standard deviation of it: {short} of the {run} cells run."
+    parts = ["## Summary", table(lines), LEFT.format(above=above), shortfalls, remark]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _summed(name: str, rows: Sequence[Compared]) -> tuple[str, ...]:
+    run = [row for row in rows if row.difference is not None]
+    above = sum(row.difference is not None and row.difference > 0 for row in run)
+    left = [row.share_left for row in run if row.share_left is not None]
+    return (
+        name,
+        str(len(rows)),
+        str(len(run)),
+        str(above) if run else "",
+        f"{100 * above / len(run):.0f}%" if run else "",
+        f"{statistics.median(left):.2f}" if left else "",
+        str(len(left)) if left else "",
+    )
+
+
+# ---------------------------------------------------------------- ablations, convergence, runtime
+
+
+def _ablations(results: Sequence[Record], remark: str) -> str:
+    """Runs with options of their own."""
+    found = ablations(results)
+    if not found and not remark:
+        return ""
+    head = [
+        ("setting", "cell", "method", "options", "mean ± std (seeds)", "difference"),
+        (*["---"] * 4, "---:", "---:"),
+    ]
+    lines = [
+        (
+            SETTINGS[each.cell.setting].title,
+            cell_name(each.cell),
+            method_title(each.method),
+            ", ".join(f"{name}={value}" for name, value in each.changes.items()),
+            str(each.score),
+            "" if each.difference is None else f"{each.difference:+.2f}",
+        )
+        for each in found
+    ]
+    parts = ["## Ablations", ABLATIONS, table([*head, *lines]) if found else "", remark]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _convergence(results: Sequence[Record], link: str | None) -> str:
+    """The figure, and when each curve is within a point of its end."""
+    curves = convergence_curves(results)
+    if link is None or not curves:
+        return ""
+    lines = [("cell", "method", "seeds", "settled", "last epoch"), ("---", "---", "---:", "---:", "---:")]
+    for one, own in curves.items():
+        for name, each in own.items():
+            end = f"{each.means[-1]:.2f}±{each.stds[-1]:.2f}" if each.seeds > 1 else f"{each.means[-1]:.2f}"
+            lines.append((cell_name(one), method_title(name), str(each.seeds), str(settled(each.means)), end))
+    picture = f"![Convergence: the metric after each epoch]({link})"
+    return "\n\n".join(["## Convergence", CONVERGENCE, picture, table(lines)])
+
+
+def settled(means: Sequence[float], within: float = 1.0) -> int:
+    """The first epoch, counted from 1, from which on all values are so near to the last one.
+
+    >>> settled([50.0, 97.5, 90.0, 97.2, 98.0])
+    4
+    """
+    far = [epoch for epoch, value in enumerate(means, 1) if abs(value - means[-1]) > within]
+    return far[-1] + 1 if far else 1
+
+
+def _runtime(runtime: Runtime | None, link: str | None) -> str:
+    if runtime is None:
+        return ""
+    where = f"Medians of interleaved turns, in milliseconds in the tables, measured on {runtime.machine}."
+    picture = "" if link is None else f"![Runtime: a loss and its gradient against the length of bags]({link})"
+    tables = [_times(runtime, name) for name in TIMED]
+    return "\n\n".join(part for part in ["## Runtime", RUNTIME, where, picture, *tables] if part)
+
+
+def _times(runtime: Runtime, setting: str) -> str:
+    own = [row for row in runtime.rows if row.setting == setting]
+    if not own:
+        return ""
+    lengths = sorted({row.length for row in own})
+    lines = [(f"{SETTINGS[setting].title}, instances in a bag", *(f"{length:,}" for length in lengths))]
+    lines.append(("---", *["---:"] * len(lengths)))
+    for name in dict.fromkeys(row.contestant for row in own):
+        mine = {row.length: f"{1e3 * row.seconds:.3g}" for row in own if row.contestant == name}
+        lines.append((name, *(mine.get(length, "") for length in lengths)))
+    return table(lines)
