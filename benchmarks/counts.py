@@ -13,11 +13,13 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from glws.inference.counts import Between, Exactly, Weighted, Weights, compiled, count_posterior, laplace_noise
-from glws.inference.counts.compiled import fourier
+from glws.inference.counts.compiled import fourier, series
 
+Floats = npt.NDArray[np.float64]
 METHODS = ("compiled", "characteristic", "recursion")
 RECURSION_LIMIT = 1 << 20  # problems * instances² beyond which the recursion is left out
 ROUNDS = 9
@@ -135,10 +137,21 @@ def torch_recursion_against_frequencies(instances: int) -> dict[str, Callable[[]
 def product_against_power_sums(variance: int) -> dict[str, Callable[[], object]]:
     """ψ and the posteriors of one group in which every r(1-r) is 0.2."""
     small = np.full(variance * 5, 0.2764) * np.where(np.arange(variance * 5) % 2, 1.0, -1.0)
-    points = fourier.num_points(float(variance), small.size, 0)
-    waves = fourier.make_waves(points, float(variance))
-    terms = fourier.num_terms(float(variance)) + 1
-    sums, even, odd = np.empty((2, terms)), np.empty(terms), np.empty(terms)
+    return by_product_and_by_power_sums(small, float(variance), series.num_terms(float(variance)))
+
+
+def product_against_a_short_series(instances: int) -> dict[str, Callable[[], object]]:
+    """The same of one group of which 4 are counted, each of a small probability."""
+    small = np.linspace(0.0, 1.0, instances)
+    small *= 4.0 / small.sum()
+    variance = float((small * (1.0 - small)).sum())
+    return by_product_and_by_power_sums(small, variance, series.MAX_TERMS // 2)
+
+
+def by_product_and_by_power_sums(small: Floats, variance: float, terms: int) -> dict[str, Callable[[], object]]:
+    points = fourier.num_points(variance, small.size, 0)
+    waves = fourier.make_waves(points, variance)
+    sums, even, odd = np.empty((2, terms + 1)), np.empty(terms + 1), np.empty(terms + 1)
 
     def product() -> None:
         fourier.psi_by_product(small, waves)
@@ -159,6 +172,7 @@ def thresholds() -> None:
         crossing(name, sizes, lambda size, question=question: compiled_recursion_against_frequencies(question, size))
     crossing("TORCH_SHORT", [5, 10, 15, 20, 25, 30, 50], torch_recursion_against_frequencies)
     crossing("COMPILED_SMOOTH_VARIANCE", [50, 65, 80, 100, 120, 150], product_against_power_sums)
+    crossing("COMPILED_SMOOTH_LENGTH", [100, 200, 300, 400, 500, 700, 1000], product_against_a_short_series)
 
 
 if __name__ == "__main__":

@@ -91,6 +91,33 @@ def test_ragged_lengths_of_an_automaton_with_a_period(dtype: torch.dtype) -> Non
     assert_same(compiled_posterior(batch[0].to(dtype), *batch[1:]), plain(*batch), *TOLERANCES[dtype])
 
 
+def complete(states: int, classes: int, seed: int) -> Automaton:
+    """An arc for each state and class: sums of four states, and of four classes, are worked out together."""
+    targets = np.random.default_rng(seed).integers(states, size=(states, classes))
+    arcs = [(s, k, int(targets[s, k])) for s in range(states) for k in range(classes)]
+    return Automaton(states, classes, arcs, final=range(0, states, 2))
+
+
+@pytest.mark.parametrize(("states", "classes"), [(1, 1), (2, 9), (4, 5), (5, 3), (8, 10), (11, 17)])
+@pytest.mark.parametrize("dtype", TOLERANCES)
+def test_complete_automata_of_any_size_and_ragged_lengths(states: int, classes: int, dtype: torch.dtype) -> None:
+    potentials = random_log_probs(states, 90, 41, classes)
+    lengths = torch.randint(0, 42, (90,), generator=torch.Generator().manual_seed(classes))
+    lengths[:30] = 41
+    here = (torch.arange(41) < lengths[:, None])[:, :, None]
+    automata = [complete(states, classes, seed) for seed in range(2)]
+    batch = (torch.where(here, potentials, 0.0), lengths, automata, (torch.arange(90) % 5 == 0).long())
+    assert_same(compiled_posterior(batch[0].to(dtype), *batch[1:]), plain(*batch), *TOLERANCES[dtype])
+
+
+def test_a_state_that_is_reached_late_is_left_out_before() -> None:
+    """Until then sums of four states are not taken: the one that is not there would outweigh the others."""
+    arcs = [(s, k, min(s + k, 7)) for s in range(8) for k in range(2)]
+    potentials = random_log_probs(6, 16, 60, 2)
+    batch = one_automaton(potentials, Automaton(8, 2, arcs, final=[7, 2]))
+    assert_same(compiled_posterior(*batch), plain(*batch))
+
+
 def test_padding_may_hold_anything() -> None:
     potentials, lengths, automata, index = random_batch(5, 60, 10, 12)
     here = (torch.arange(12) < lengths[:, None])[:, :, None]
@@ -255,11 +282,31 @@ def test_a_hundred_classes_of_which_few_are_told_apart(dtype: torch.dtype) -> No
 
 
 def test_classes_with_the_same_arcs_are_summed_once() -> None:
-    from glws.inference.compiled_trellis.machines import ROWS, USED, packed
+    from glws.inference.compiled_trellis.machines import ROWS, USED, WIDE_ROWS, packed
 
     machines = packed([exactly(3, of=7, num_symbols=100)], np.dtype(np.float64))
     assert machines.numbers[0, USED] == 100
     assert machines.numbers[0, ROWS] == 101  # all classes, and the sum of the 99
+    assert machines.numbers[0, WIDE_ROWS] == 101
+
+
+def test_short_sums_are_spelled_out_in_wide_blocks_only() -> None:
+    from glws.inference.compiled_trellis.machines import ROWS, WIDE_ROWS, packed
+
+    arcs = [(0, 0, 0), (0, 1, 1), (0, 2, 1), (1, 0, 1), (1, 1, 0), (1, 2, 1)]
+    machines = packed([Automaton(2, 3, arcs, final=[1])], np.dtype(np.float64))
+    assert machines.numbers[0, ROWS] == 5  # three classes, 1 or 2, 0 or 2
+    assert machines.numbers[0, WIDE_ROWS] == 3
+
+
+def test_complete_automata_have_quartets_and_weighted_ones_have_none() -> None:
+    from glws.inference.compiled_trellis.machines import DEPARTURE_QUARTETS, VISIT_QUARTETS, packed
+
+    weighted = Automaton(2, 2, [(0, 0, 1, -1.0), (0, 1, 0), (1, 0, 0), (1, 1, 1)], final=[0])
+    numbers = packed([complete(8, 10, 0), weighted], np.dtype(np.float64)).numbers
+    assert numbers[:, DEPARTURE_QUARTETS].tolist() == [0, -1]
+    assert numbers[0, VISIT_QUARTETS] > 0
+    assert numbers[1, VISIT_QUARTETS] == -1
 
 
 def test_sums_of_sums_that_no_edge_carries_itself() -> None:

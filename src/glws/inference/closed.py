@@ -1,4 +1,4 @@
-"""Answers without a recursion: none of some classes, at least one of them.
+"""Answers without a recursion: none of some classes, at least one of them, any weights of pairs.
 
 All work in float64 on [groups, instances, classes] potentials and return log Z and q.
 """
@@ -40,6 +40,43 @@ def present(
     scale = torch.where(log_some > -torch.inf, log_some, 0.0)[:, None, None]
     factor = torch.where(counted[:, None], 0.0, log_others[:, :, None]) - scale
     return log_z, _finish(log_z, log_shares + factor)
+
+
+MODERATE = 30.0
+"""Logs up to this have products of three that are far from the limits of float64."""
+
+
+def pairs(
+    potentials: Float[Tensor, "groups 2 classes"], log_weights: Float[Tensor, "groups classes classes"]
+) -> tuple[Float[Tensor, "groups"], Float[Tensor, "groups 2 classes"], Bool[Tensor, "groups"]]:
+    """Two instances: Z = Σ_{k,l} φ_1(k) A(k,l) φ_2(l) as products of matrices, in linear space.
+
+    The last part of the answer tells where float64 can hold that; elsewhere log Z and q mean nothing. Weights that are
+    the same for all groups (an expanded tensor) are read once.
+
+    >>> same = torch.eye(2, dtype=torch.float64).log().expand(1, -1, -1)
+    >>> log_z, marginals, held = pairs(torch.tensor([[[0.5, 0.5], [0.2, 0.8]]], dtype=torch.float64).log(), same)
+    >>> log_z.exp(), marginals[0, 0], held
+    (tensor([0.5000], dtype=torch.float64), tensor([0.2000, 0.8000], dtype=torch.float64), tensor([True]))
+    """
+    log_weights = log_weights[:1] if log_weights.stride(0) == 0 else log_weights
+    first, second = potentials.exp().unbind(1)
+    weights = log_weights.double().exp()
+    ahead, behind = first * _times(second, weights.mT), second * _times(first, weights)
+    total = ahead @ ahead.new_ones(ahead.shape[1])  # ten times as fast as sum(1) for two classes
+    is_moderate = _are_moderate(potentials) & _are_moderate(log_weights)
+    held = (total > 1e-250) & (total < 1e250) & is_moderate
+    return total.log(), torch.stack([ahead, behind], 1) / total[:, None, None], held
+
+
+def _times(rows: Float[Tensor, "groups classes"], tables: Float[Tensor, "_ classes classes"]) -> Tensor:
+    """Each row times its table, or all times the same one."""
+    return rows @ tables[0] if len(tables) == 1 else torch.einsum("gk,gkl->gl", rows, tables)
+
+
+def _are_moderate(logs: Tensor) -> Tensor:
+    """Whether none is large; what is too small shows in the sum."""
+    return logs.amax() < MODERATE if logs.numel() else torch.ones((), dtype=torch.bool)
 
 
 def _independent(potentials: Tensor, mask: Tensor) -> Answer:

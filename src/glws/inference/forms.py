@@ -93,15 +93,10 @@ class TableWeights(AbstractForm):
 
     def _solve_pairs(self, inside: Tensor, fits: Tensor, potentials: Tensor) -> Answer:
         """As products of matrices, in linear space; pairs that float64 cannot hold there are done again in logs."""
-        top = inside.amax(2, keepdim=True)
-        first, second = torch.exp(inside - torch.where(top == -torch.inf, 0.0, top)).unbind(1)
-        ahead, behind = _both_ways(self.log_weights, first, second)
-        total = ahead.sum(1)
-        log_z = total.log() + top.sum((1, 2))
-        doubtful = fits & ~((total > 1e-250) & log_z.isfinite())
-        marginals = torch.stack([ahead, behind], 1) / torch.where(total > 0, total, 1.0)[:, None, None]
-        log_z, marginals = torch.where(fits, log_z, -torch.inf), torch.where(fits[:, None, None], marginals, 0.0)
-        if bool(doubtful.any()):
+        log_z, marginals, held = closed.pairs(inside, self.log_weights)
+        if not bool((fits & held).all()):
+            log_z, marginals = torch.where(fits, log_z, -torch.inf), torch.where(fits[:, None, None], marginals, 0.0)
+            doubtful = fits & ~held
             again = TableWeights(self.log_weights[doubtful])
             log_z[doubtful], marginals[doubtful] = again._solve_in_logs(inside[doubtful], fits[doubtful], inside)
         return log_z.to(potentials.dtype), resized(marginals, potentials.shape[1]).to(potentials.dtype)
@@ -118,15 +113,6 @@ class TableWeights(AbstractForm):
     def automaton(self, group: int, length: int) -> Automaton:
         """The table as an automaton."""
         return from_table(self.log_weights[group].double().exp().cpu().numpy())
-
-
-def _both_ways(log_weights: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    """Σ_l φ_1(k) A(k,l) φ_2(l) for each k, and the sum over k for each l; weights may be the same for all groups."""
-    if log_weights.stride(0) == 0 and len(log_weights):
-        weights = log_weights[0].double().exp()
-        return first * (second @ weights.T), second * (first @ weights)
-    weights = log_weights.double().exp()
-    return first * torch.einsum("gkl,gl->gk", weights, second), second * torch.einsum("gkl,gk->gl", weights, first)
 
 
 def resized(values: Float[Tensor, "groups instances classes"], instances: int) -> Tensor:

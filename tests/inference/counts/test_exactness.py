@@ -77,6 +77,18 @@ def test_hard_counts_agree_with_extended_precision(extended, method: str, n: int
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", FAST)
+@pytest.mark.parametrize("m", [1, 2, 7, 20, 60, 599])
+@pytest.mark.parametrize("scale", [0.0, 1.0, 3.0])
+def test_counts_near_either_end_agree_with_extended_precision(extended, method: str, m: int, scale: float) -> None:
+    """All small sides are small, and fewer terms of the power series do."""
+    logits = scale * np.random.default_rng(m).normal(size=600)
+    zero, one = -np.logaddexp(0.0, logits), -np.logaddexp(0.0, -logits)
+    assert_close(ask(zero, one, exactly(m), method), extended(zero, one, dense(m, m, 600)))
+    assert_close(ask(zero, one, between(m, m + 1), method), extended(zero, one, dense(m, m + 1, 600)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", FAST)
 @pytest.mark.parametrize("n", [2, 10, 64, 65, 130, 400])
 def test_ranges_at_least_and_at_most_agree_with_extended_precision(extended, method: str, n: int) -> None:
     rng = np.random.default_rng(1000 + n)

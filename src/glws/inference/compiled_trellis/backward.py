@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from glws.inference.compiled_trellis.block import Block, Lanes, Limits
-from glws.inference.compiled_trellis.forward import sum_rows
+from glws.inference.compiled_trellis.block import Block, Lanes, Limits, Ways
+from glws.inference.compiled_trellis.columns import normalise, share
+from glws.inference.compiled_trellis.emitter import LANES
+from glws.inference.compiled_trellis.forward import begin_chunk, count_common, sum_rows
+from glws.inference.compiled_trellis.fourfold import combine_four
 from glws.inference.compiled_trellis.lanes import (
-    LANES,
-    Indices,
     Integers,
     Numbers,
     combine,
@@ -24,10 +25,11 @@ from glws.inference.compiled_trellis.lanes import (
     kernel,
     mix,
     move,
-    normalise,
     part,
 )
-from glws.inference.compiled_trellis.machines import Machines, Terms
+from glws.inference.compiled_trellis.machines import Machines
+from glws.inference.compiled_trellis.quartets import FOUR
+from glws.inference.compiled_trellis.tiles import turn
 from glws.inference.counts.compiled.numeric import bits_of_float, float_of_bits
 
 _MANTISSA = (1 << 52) - 1
@@ -58,14 +60,24 @@ def state_floors(
 
 
 @kernel
-def retreat(slot: int, present: Integers, terms: Terms, block: Block, work: Numbers, limits: Limits) -> None:
+def retreat(
+    slot: int, rows: int, present: Integers, machines: Machines, block: Block, work: Numbers, limits: Limits
+) -> None:
     """β_t from β_{t+1}; states that nothing reaches at t are left out."""
     width, stride = block.width, block.beta_stride
     target = block.betas + slot * width
-    move(
-        work, target, target + width, stride, block.rows + slot * width, block.stride, terms, block.departures,
-        block.state_floors, width, present, width, limits.zero,
-    )  # fmt: skip
+    emissions, after = rows + slot * width, target + width
+    if block.departure_quartets >= 0 and present.all():
+        for first in range(0, block.states, FOUR):
+            combine_four(
+                work, target + first * stride, stride, emissions, block.stride, after, stride, machines.quartets,
+                block.departure_quartets + first // FOUR, block.state_floors + first * width, width, width,
+            )  # fmt: skip
+    else:
+        move(
+            work, target, after, stride, emissions, block.stride, machines.terms, block.departures,
+            block.state_floors, width, present, width, limits.zero,
+        )  # fmt: skip
     normalise(work, target, stride, block.states, block.beta_scales + slot * width, limits.floor, width)
 
 
@@ -82,8 +94,8 @@ def begin_lanes(step: int, slot: int, lane: int, ends: Numbers, block: Block, wo
 
 @part
 def retreat_chunk(
-    chunk: int, steps: int, lane: int, machines: Machines, reached: Integers, leads: Integers, stable: tuple[int, int],
-    block: Block, work: Numbers, length: Integers, limits: Limits,
+    chunk: int, steps: int, lane: int, rows: int, machines: Machines, reached: Integers, leads: Integers,
+    stable: tuple[int, int], block: Block, work: Numbers, length: Integers, limits: Limits,
 ) -> int:  # fmt: skip
     """β of one chunk, from that after its last step; the answer is the next lane to begin."""
     for state in range(block.states):
@@ -94,46 +106,40 @@ def retreat_chunk(
         if floors_change(step, stable[1], length):
             state_floors(step, leads, stable[1], block, work, length, limits)
         known = min(step, stable[0]) * block.states
-        retreat(slot, reached[known : known + block.states], machines.terms, block, work, limits)
+        retreat(slot, rows, reached[known : known + block.states], machines, block, work, limits)
         lane = begin_lanes(step, slot, lane, machines.ends, block, work, length)
     return lane
 
 
 @kernel
-def gains(chunk: int, terms: Terms, block: Block, work: Numbers, span: int) -> None:
+def gains(chunk: int, machines: Machines, block: Block, work: Numbers, span: int) -> None:
     """gain(row) = Σ_{edges s -> r of that row} α_t(s) w β_{t+1}(r) + Σ_{sums it is in} weight · gain(sum)."""
-    stride = block.stride
+    stride, terms = block.stride, machines.terms
     alphas, betas = block.alphas + chunk * block.states * stride, block.betas + block.width
+    if block.visit_quartets >= 0:
+        for row in range(0, block.num_rows, FOUR):
+            combine_four(
+                work, block.gains + row * stride, stride, alphas, stride, betas, block.beta_stride,
+                machines.quartets, block.visit_quartets + row // FOUR, block.zeros, 0, span,
+            )  # fmt: skip
+    else:
+        for row in range(block.num_rows):
+            out = block.gains + row * stride
+            combine(work, out, alphas, stride, betas, block.beta_stride, terms, block.visits + row, block.zeros, span)
     for row in range(block.num_rows - 1, -1, -1):
-        out = block.gains + row * stride
-        visits, shares, offset = block.visits + row, block.shares + row, block.zeros
-        if row < block.used or terms.bounds[visits + 1] > terms.bounds[visits]:
-            combine(work, out, alphas, stride, betas, block.beta_stride, terms, visits, offset, span)
-            offset = out
-        if terms.bounds[shares + 1] > terms.bounds[shares]:
-            mix(work, out, block.gains, stride, terms, shares, offset, span)
+        if terms.bounds[block.shares + row + 1] > terms.bounds[block.shares + row]:
+            out = block.gains + row * stride
+            mix(work, out, block.gains, stride, terms, block.shares + row, out, span)
 
 
 @kernel
-def posteriors(terms: Terms, block: Block, work: Numbers, span: int, limits: Limits) -> None:
+def posteriors(rows: int, block: Block, work: Numbers, span: int, limits: Limits) -> None:
     """n_t = Σ_k e_t(k) gain(k); q_t(k) = e_t(k) gain(k) / n_t, in place of the gains; tops = Σ q_t(k) of lost e_t(k).
 
     norms = 1 / n_t, or 0 where that is no number.
     """
-    stride = block.stride
-    norms, lost = work[block.norms : block.norms + span], work[block.tops : block.tops + span]
-    combine(work, block.norms, block.rows, stride, block.gains, stride, terms, block.diagonal, block.zeros, span)
-    for i in range(span):
-        norm = norms[i]
-        norms[i] = limits.one / norm if norm > limits.norm else limits.zero
-        lost[i] = limits.zero
-    for row in range(0, block.used * stride, stride):
-        emission = work[block.rows + row : block.rows + row + span]
-        gain = work[block.gains + row : block.gains + row + span]
-        for i in range(span):
-            share = emission[i] * gain[i] * norms[i]
-            gain[i] = share
-            lost[i] += share if emission[i] <= limits.emission else limits.zero
+    gain, stride, count = block.gains, block.stride, block.used
+    share(work, gain, stride, count, rows, block.norms, block.tops, limits.norm, limits.emission, span)
 
 
 @kernel
@@ -164,24 +170,30 @@ def multiply_scales(step: int, scales: Numbers, lanes: Lanes) -> None:
 
 @kernel
 def store_chunk(
-    marginals: Numbers, size: int, begin: int, num_classes: int, ways: tuple[Indices, Indices], block: Block,
+    marginals: Numbers, size: int, begin: int, num_classes: int, ways: Ways, block: Block,
     work: Numbers, lanes: Lanes,
 ) -> None:  # fmt: skip
     """q_{begin + t}(class) of the lane's group = gains[class, t, lane]."""
-    origin, place = ways
-    for lane in range(block.groups):
-        target, source = np.uint64(lanes.group[lane] * size + begin * num_classes), np.uint64(block.gains + lane)
-        for i in range(min(block.steps, lanes.length[lane] - begin) * block.used):
-            marginals[target + origin[i]] = work[source + place[i]]
+    begin_chunk(size, begin, num_classes, ways, lanes)
+    for first in range(0, block.groups, LANES):
+        common = count_common(begin, first, ways, block, lanes)
+        source = np.uint64(block.gains + first)
+        for i in range(0, common, LANES):
+            at = np.uint64(min(i, common - LANES))
+            turn(marginals, ways.starts, np.uint64(first), at, work, ways.place, at, source)
+        for lane in range(first, min(first + LANES, block.groups)):
+            target, source = ways.starts[lane], np.uint64(block.gains + lane)
+            for i in range(common, min(block.steps, lanes.length[lane] - begin) * block.used):
+                marginals[target + ways.origin[i]] = work[source + ways.place[i]]
 
 
 @part
 def backward(
-    marginals: Numbers, shape: tuple[int, int], ways: tuple[Indices, Indices], machines: Machines, reached: Integers,
+    marginals: Numbers, shape: tuple[int, int], ways: Ways, machines: Machines, reached: Integers,
     leads: Integers, stable: tuple[int, int], block: Block, work: Numbers, lanes: Lanes, limits: Limits,
 ) -> None:  # fmt: skip
     """β and posteriors, chunk by chunk from the last."""
-    kept, last = block.used * block.stride, block.longest % block.steps
+    last = block.longest % block.steps
     state_floors(block.longest, leads, stable[1], block, work, lanes.length, limits)
     lane = begin_lanes(block.longest, 0, block.groups - 1, machines.ends, block, work, lanes.length)
     scales_at = block.scales + (block.chunks - 1) * block.stride + last * block.width
@@ -191,10 +203,12 @@ def backward(
         if steps == 0:
             continue
         span = (steps * block.width + LANES - 1) // LANES * LANES
-        copy(work, block.rows, block.emissions + chunk * kept, kept)
-        sum_rows(machines.terms, block, work, span)
-        lane = retreat_chunk(chunk, steps, lane, machines, reached, leads, stable, block, work, lanes.length, limits)
-        gains(chunk, machines.terms, block, work, span)
-        posteriors(machines.terms, block, work, span, limits)
+        rows = block.emissions + chunk * block.used * block.stride
+        sum_rows(rows, machines.terms, block, work, span)
+        lane = retreat_chunk(
+            chunk, steps, lane, rows, machines, reached, leads, stable, block, work, lanes.length, limits
+        )
+        gains(chunk, machines, block, work, span)
+        posteriors(rows, block, work, span, limits)
         judge_chunk(chunk, steps, block, work, lanes, limits)
         store_chunk(marginals, shape[0] * shape[1], chunk * block.steps, shape[1], ways, block, work, lanes)

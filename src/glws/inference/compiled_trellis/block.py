@@ -10,8 +10,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from glws.inference.compiled_trellis.lanes import LANES, Integers, Numbers, kernel
-from glws.inference.compiled_trellis.machines import FIRST_CLASS, FIRST_END, FIRST_LIST, ROWS, STATES, USED, Floats
+from glws.inference.compiled_trellis.emitter import LANES
+from glws.inference.compiled_trellis.lanes import Indices, Integers, Numbers, kernel
+from glws.inference.compiled_trellis.machines import (
+    DEPARTURE_QUARTETS,
+    FIRST_CLASS,
+    FIRST_END,
+    FIRST_LIST,
+    LISTS,
+    ROWS,
+    STATES,
+    USED,
+    VISIT_QUARTETS,
+    WIDE_ROWS,
+    Floats,
+)
+from glws.inference.compiled_trellis.quartets import rounded_up as rounded_up_to_four
 
 CHUNK = 512
 """Numbers of a row in a chunk, about: long enough for long loops, short enough for the cache."""
@@ -23,9 +37,13 @@ MAX_WORK = 16_000_000
 """Numbers in the work array, about: the width of blocks goes down where longer groups would need more."""
 
 
+rounded_up = kernel(rounded_up_to_four)
+
+
 class Limits(NamedTuple):
     """What is small in the type of the kernel; all in that type, so that nothing is widened.
 
+    least:     -inf
     floor:     added to every state that can be reached, so that a value lost to underflow is overestimated instead
     emission:  exponentials up to this one may be overestimates
     norm:      posteriors with a smaller sum are not worked out
@@ -33,6 +51,7 @@ class Limits(NamedTuple):
     weight:    automata with a smaller log-weight are left to a wider kernel
     """
 
+    least: float
     zero: float
     one: float
     floor: float
@@ -45,9 +64,11 @@ class Limits(NamedTuple):
 class Block(NamedTuple):
     """Groups order[first], order[first + 1], ..., how they are laid out, and where things are in the work array.
 
-    Kept from the forward for the backward pass: alphas [chunks, S], scales [chunks], emissions [chunks, used]. Of the
-    chunk at hand: rows [M], betas [S], beta_scales, gains [M], tops, norms. Betas have one more step than the others.
-    state_floors [S] are of one step; floors and zeros are constant rows.
+    Kept from the forward for the backward pass: alphas [chunks, S], scales [chunks], emissions [chunks, used]. The M
+    rows of a chunk begin with its emissions; sums follow, where the next chunk has its own. Of the chunk at hand: betas
+    [S], beta_scales, gains [M], tops, norms. Betas have one more step than the others, and after the states, filled up
+    to a multiple of four, a row of zeros; gains are filled up too. state_floors [S] are of one step; floors and zeros
+    are constant rows.
     """
 
     machine: int
@@ -69,7 +90,8 @@ class Block(NamedTuple):
     visits: int
     members: int
     shares: int
-    diagonal: int
+    departure_quartets: int
+    visit_quartets: int
     floors: int
     zeros: int
     tops: int
@@ -77,12 +99,25 @@ class Block(NamedTuple):
     beta_scales: int
     state_floors: int
     betas: int
-    rows: int
     gains: int
     scales: int
     alphas: int
     emissions: int
     size: int
+
+
+class Ways(NamedTuple):
+    """From the order of the potentials to that of the work array.
+
+    origin, place: where the numbers of one group are in a chunk of the potentials, and where in the rows of a lane
+    starts:        where the numbers of each lane begin
+    dense:         whether all classes are used, so that those of a group are neighbours
+    """
+
+    origin: Indices
+    place: Indices
+    starts: Indices
+    dense: bool
 
 
 class Lanes(NamedTuple):
@@ -121,31 +156,34 @@ def block_at(first: int, order: Integers, index: Integers, lengths: Integers, nu
     end = first + 1
     while end < len(order) and end < first + MAX_WIDTH and index[order[end]] == machine:
         end += 1
-    states, rows, used = numbers[machine, STATES], numbers[machine, ROWS], numbers[machine, USED]
+    states, used = numbers[machine, STATES], numbers[machine, USED]
     width = block_width(end - first, (lengths[order[end - 1]] + 1) * (states + used))
-    count = min(width, end - first)
+    count, wide = min(width, end - first), width >= LANES
+    rows, lists = numbers[machine, WIDE_ROWS if wide else ROWS], numbers[machine, FIRST_LIST + (LISTS if wide else 0) :]
+    departure_quartets = numbers[machine, DEPARTURE_QUARTETS] if wide else -1
+    visit_quartets = numbers[machine, VISIT_QUARTETS] if wide else -1
     longest = lengths[order[first + count - 1]]
     steps = max(1, CHUNK // width)
-    if width < LANES:
+    if not wide:
         steps = (min(steps, longest + 1) + LANES - 1) // LANES * LANES
-    stride, chunks, lists = steps * width + ROW_PADDING, longest // steps + 1, numbers[machine, FIRST_LIST:]
-    beta_stride = stride + width
+    stride, chunks = steps * width + ROW_PADDING, longest // steps + 1
+    beta_stride, beta_rows = stride + width, rounded_up(states)
     floors = 0
     zeros = floors + width
     tops, norms, beta_scales = zeros + stride, zeros + 2 * stride, zeros + 3 * stride
     state_floors = beta_scales + beta_stride
-    betas = state_floors + states * width
-    row = betas + states * beta_stride
-    gains = row + rows * stride
-    scales = gains + rows * stride
+    betas = state_floors + beta_rows * width
+    gains = betas + (beta_rows + 1) * beta_stride
+    scales = gains + rounded_up(rows) * stride
     alphas = scales + chunks * stride
     emissions = alphas + chunks * states * stride
-    size = emissions + chunks * used * stride
+    size = emissions + (chunks * used + rows - used) * stride
     return Block(
         machine, first, count, width, steps, stride, beta_stride, longest, chunks, states, rows, used,
         numbers[machine, FIRST_CLASS], numbers[machine, FIRST_END],
-        lists[0], lists[1], lists[2], lists[3], lists[4], lists[5],
-        floors, zeros, tops, norms, beta_scales, state_floors, betas, row, gains, scales, alphas, emissions, size,
+        lists[0], lists[1], lists[2], lists[3], lists[4],
+        departure_quartets, visit_quartets,
+        floors, zeros, tops, norms, beta_scales, state_floors, betas, gains, scales, alphas, emissions, size,
     )  # fmt: skip
 
 
@@ -154,7 +192,7 @@ def prepare_work(work: Numbers, block: Block, limits: Limits) -> None:
     """Constant rows; and what is read before it is written must be a number."""
     work[block.floors : block.zeros] = limits.floor
     work[block.zeros : block.tops] = limits.zero
-    work[block.betas : block.rows] = limits.zero
+    work[block.state_floors : block.gains] = limits.zero
     work[block.beta_scales : block.state_floors] = limits.one
 
 

@@ -10,21 +10,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from glws.inference.compiled_trellis.block import HUGE, Block, Lanes, Limits
+from glws.inference.compiled_trellis.block import HUGE, Block, Lanes, Limits, Ways
+from glws.inference.compiled_trellis.columns import largest, normalise
+from glws.inference.compiled_trellis.emitter import LANES
 from glws.inference.compiled_trellis.lanes import (
-    LANES,
-    Indices,
     Integers,
     Numbers,
-    copy,
     exp_of_negative,
     kernel,
     mix,
     move,
-    normalise,
     part,
 )
 from glws.inference.compiled_trellis.machines import Machines, Terms
+from glws.inference.compiled_trellis.tiles import turn
 
 
 @kernel
@@ -47,54 +46,75 @@ def reach_table(terms: Terms, items: int, states: int, weights: Numbers, steps: 
 
 
 @kernel
-def transposition(classes: Integers, num_classes: int, block: Block) -> tuple[Indices, Indices]:
+def transposition(classes: Integers, num_classes: int, block: Block) -> Ways:
     """Where the numbers of one group are in a chunk of the potentials, and where in the rows of a lane."""
     origin, place = np.empty(block.steps * block.used, np.uint64), np.empty(block.steps * block.used, np.uint64)
+    dense = True
     for step in range(block.steps):
         for row in range(block.used):
             origin[step * block.used + row] = step * num_classes + classes[row]
             place[step * block.used + row] = row * block.stride + step * block.width
-    return origin, place
+            dense = dense and origin[step * block.used + row] == step * block.used + row
+    return Ways(origin, place, np.empty(block.width, np.uint64), dense)
+
+
+@kernel
+def begin_chunk(size: int, begin: int, num_classes: int, ways: Ways, lanes: Lanes) -> None:
+    """Where the numbers of each lane begin in the potentials."""
+    for lane in range(len(ways.starts)):
+        ways.starts[lane] = max(lanes.group[lane], 0) * size + begin * num_classes
+
+
+@kernel
+def count_common(begin: int, lane: int, ways: Ways, block: Block, lanes: Lanes) -> int:
+    """So many numbers all of the eight lanes from here have in this chunk, if they can be taken eight by eight."""
+    if not ways.dense or lane + LANES > block.groups:
+        return 0
+    count = min(block.steps, lanes.length[lane] - begin) * block.used
+    return count if count >= LANES else 0
 
 
 @kernel
 def load_chunk(
-    potentials: Numbers, size: int, begin: int, num_classes: int, ways: tuple[Indices, Indices], block: Block,
-    work: Numbers, lanes: Lanes,
+    potentials: Numbers, size: int, begin: int, num_classes: int, ways: Ways, rows: int, block: Block, work: Numbers,
+    lanes: Lanes,
 ) -> None:  # fmt: skip
     """rows[class, t, lane] = φ_{begin + t}(class) of the lane's group; 0 where there is none."""
-    origin, place = ways
-    work[block.rows : block.rows + block.used * block.stride] = 0
-    for lane in range(block.groups):
-        source, target = np.uint64(lanes.group[lane] * size + begin * num_classes), np.uint64(block.rows + lane)
-        for i in range(min(block.steps, lanes.length[lane] - begin) * block.used):
-            work[target + place[i]] = potentials[source + origin[i]]
+    begin_chunk(size, begin, num_classes, ways, lanes)
+    if block.groups < block.width or lanes.length[0] < begin + block.steps:
+        work[rows : rows + block.used * block.stride] = 0
+    for first in range(0, block.groups, LANES):
+        common = count_common(begin, first, ways, block, lanes)
+        target = np.uint64(rows + first)
+        for i in range(0, common, LANES):
+            at = np.uint64(min(i, common - LANES))
+            turn(work, ways.place, at, target, potentials, ways.starts, np.uint64(first), at)
+        for lane in range(first, min(first + LANES, block.groups)):
+            source, target = ways.starts[lane], np.uint64(rows + lane)
+            for i in range(common, min(block.steps, lanes.length[lane] - begin) * block.used):
+                work[target + ways.place[i]] = potentials[source + ways.origin[i]]
 
 
 @kernel
-def exponentials(work: Numbers, block: Block, span: int, limits: Limits) -> None:
+def exponentials(work: Numbers, rows: int, block: Block, span: int, limits: Limits) -> None:
     """top = max_k φ(k); rows = exp(φ(k) - top), and 0 for -inf."""
+    least = limits.least if block.used else limits.zero
+    largest(work, block.tops, rows, block.stride, block.used, least, span)
     top = work[block.tops : block.tops + span]
-    top[:] = -np.inf if block.used else limits.zero
-    for row in range(block.rows, block.rows + block.used * block.stride, block.stride):
-        values = work[row : row + span]
-        for i in range(span):
-            top[i] = values[i] if values[i] > top[i] else top[i]
-    for row in range(block.rows, block.rows + block.used * block.stride, block.stride):
+    for row in range(rows, rows + block.used * block.stride, block.stride):
         values = work[row : row + span]
         for i in range(span):
             value = values[i]
             some = value > -np.inf
-            power = exp_of_negative(value - top[i] if some else limits.zero)
+            power = exp_of_negative(value - top[i])
             values[i] = power if some else limits.zero
 
 
 @kernel
-def sum_rows(terms: Terms, block: Block, work: Numbers, span: int) -> None:
-    """rows[sum] = Σ_{members} weight · rows[member]."""
+def sum_rows(rows: int, terms: Terms, block: Block, work: Numbers, span: int) -> None:
+    """rows[sum] = Σ_{members} weight · rows[member]. They lie where the next chunk begins, which is not in use."""
     for row in range(block.used, block.num_rows):
-        at, items = block.rows + row * block.stride, block.members + row
-        mix(work, at, block.rows, block.stride, terms, items, block.zeros, span)
+        mix(work, rows + row * block.stride, rows, block.stride, terms, block.members + row, block.zeros, span)
 
 
 @kernel
@@ -108,8 +128,9 @@ def start(ends: Numbers, block: Block, work: Numbers, limits: Limits) -> None:
 
 @kernel
 def advance(
-    chunk: int, steps: int, terms: Terms, reached: Integers, stable: int, block: Block, work: Numbers, limits: Limits
-) -> None:
+    chunk: int, steps: int, terms: Terms, rows: int, reached: Integers, stable: int, block: Block, work: Numbers,
+    limits: Limits,
+) -> None:  # fmt: skip
     """α of the steps after those of the chunk."""
     states, width, stride = block.states, block.width, block.stride
     for slot in range(steps):
@@ -119,7 +140,7 @@ def advance(
         target = block.alphas + after * states * stride + at
         present = reached[min(step, stable) * states : min(step, stable) * states + states]
         move(
-            work, target, source, stride, block.rows + slot * width, stride, terms, block.arrivals,
+            work, target, source, stride, rows + slot * width, stride, terms, block.arrivals,
             block.floors, 0, present, width, limits.zero,
         )  # fmt: skip
         normalise(work, target, stride, states, block.scales + after * stride + at, limits.floor, width)
@@ -157,7 +178,7 @@ def add_tops(steps: int, block: Block, work: Numbers, total: Numbers) -> None:
 
 @part
 def forward(
-    potentials: Numbers, shape: tuple[int, int], ways: tuple[Indices, Indices], machines: Machines, reached: Integers,
+    potentials: Numbers, shape: tuple[int, int], ways: Ways, machines: Machines, reached: Integers,
     stable: int, block: Block, work: Numbers, lanes: Lanes, limits: Limits,
 ) -> None:  # fmt: skip
     """α of all steps, chunk by chunk; emissions are kept for the way back."""
@@ -167,10 +188,10 @@ def forward(
         begin = chunk * block.steps
         steps = min(block.steps, block.longest - begin)
         span = (steps * block.width + LANES - 1) // LANES * LANES
-        load_chunk(potentials, shape[0] * shape[1], begin, shape[1], ways, block, work, lanes)
-        exponentials(work, block, span, limits)
+        rows = block.emissions + chunk * kept
+        load_chunk(potentials, shape[0] * shape[1], begin, shape[1], ways, rows, block, work, lanes)
+        exponentials(work, rows, block, span, limits)
         add_tops(steps, block, work, lanes.top)
-        copy(work, block.emissions + chunk * kept, block.rows, kept)
-        sum_rows(machines.terms, block, work, span)
-        advance(chunk, steps, machines.terms, reached, stable, block, work, limits)
+        sum_rows(rows, machines.terms, block, work, span)
+        advance(chunk, steps, machines.terms, rows, reached, stable, block, work, limits)
     finish(machines.ends, block, work, lanes, limits)

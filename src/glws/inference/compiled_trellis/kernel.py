@@ -20,7 +20,7 @@ from glws.inference.counts.compiled.numeric import entry_kernel
 
 
 def _limits(dtype: type[np.floating[Any]], *values: float) -> Limits:
-    typed: list[Any] = [dtype(value) for value in (0.0, 1.0, *values)]
+    typed: list[Any] = [dtype(value) for value in (-np.inf, 0.0, 1.0, *values)]
     return Limits(*typed)
 
 

@@ -1,30 +1,24 @@
 """The arithmetic that all else is made of, on vectors of neighbouring numbers.
 
-The compiler cannot know that rows of a scratch array do not overlap, and checks it anew for each short loop; here the
-loops are spelled out, so that sums stay in registers. Arrays are flat: a row is an offset, rows are a stride apart.
+Arrays are flat: a row is an offset, rows are a stride apart.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import partial
 from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import njit, types
-from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
+from glws.inference.compiled_trellis.emitter import LANES, Emitter, Given, vector_code
 from glws.inference.compiled_trellis.machines import Terms
 from glws.inference.counts.compiled.numeric import exp_minus_abs
 
-LANES = 8
-"""Widths are multiples of this."""
-MANY_BYTES = 256
-"""Taken at once while there are as many: several machine vectors, so that addresses are worked out less often."""
 Numbers = npt.NDArray[Any]
 Integers = npt.NDArray[np.int64]
 Indices = npt.NDArray[np.uint64]
@@ -93,8 +87,7 @@ def _single_exp(x: Any) -> Any:
     p = p * f + _C2
     p = p * f + _C1
     p = p * f + _C0
-    power = single_of_bits(np.int32(np.int32(bits_of_single(shifted) + _BIAS) << _SHIFT))
-    return p * power
+    return single_of_bits(np.int32(bits_of_single(p) + np.int32(bits_of_single(shifted) << _SHIFT)))
 
 
 def exp_of_negative(x: float) -> float:
@@ -109,111 +102,10 @@ def _exp_by_type(x: Any) -> Any:
 overload(exp_of_negative, strict=False)(inspect.unwrap(_exp_by_type))
 
 
-class _Emitter:
-    """Writes vector code: loads and stores of `lanes` neighbours of a flat array."""
-
-    def __init__(self, context: Any, builder: Any, number: Any, lanes: int) -> None:
-        self.context, self.builder, self.lanes = context, builder, lanes
-        self.vector = ir.VectorType(context.get_value_type(number), lanes)
-
-    def place(self, data: Any, index: Any) -> Any:
-        return self.builder.bitcast(self.builder.gep(data, [index]), self.vector.as_pointer())
-
-    def load(self, data: Any, index: Any) -> Any:
-        return self.builder.load(self.place(data, index), align=4)
-
-    def store(self, value: Any, data: Any, index: Any) -> None:
-        self.builder.store(value, self.place(data, index), align=4)
-
-    def scalar(self, data: Any, index: Any) -> Any:
-        return self.builder.load(self.builder.gep(data, [index]))
-
-    def spread(self, value: Any) -> Any:
-        """The same number in all lanes."""
-        one = self.builder.insert_element(ir.Constant(self.vector, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
-        order = ir.Constant(ir.VectorType(ir.IntType(32), self.lanes), [0] * self.lanes)
-        return self.builder.shuffle_vector(one, ir.Constant(self.vector, ir.Undefined), order)
-
-    def variable(self) -> Any:
-        return cgutils.alloca_once(self.builder, self.vector)  # type: ignore[no-untyped-call]
-
-    def constant(self, value: float) -> Any:
-        return ir.Constant(self.vector, [value] * self.lanes)
-
-    def range(self, start: Any, stop: Any, step: Any) -> Any:
-        return cgutils.for_range_slice(self.builder, start, stop, step, stop.type, inc=True)
-
-    def product(self, *factors: Any) -> Any:
-        result = factors[0]
-        for factor in factors[1:]:
-            result = self.builder.fmul(result, factor, flags=("contract",))
-        return result
-
-    def sum(self, first: Any, second: Any) -> Any:
-        return self.builder.fadd(first, second, flags=("contract",))
-
-
-def _signature(*kinds: Any) -> Any:
-    return types.void(*(types.int64 if isinstance(kind, types.Integer) else kind for kind in kinds))
-
-
-def _combine_vectors(
-    typing_context: Any,
-    work: Any,
-    out_at: Any,
-    left_at: Any,
-    left_stride: Any,
-    right_at: Any,
-    right_stride: Any,
-    left: Any,
-    right: Any,
-    weights: Any,
-    begin: Any,
-    end: Any,
-    offset_at: Any,
-    width: Any,
-) -> Any:
-    kinds = (left_stride, right_at, right_stride, left, right, weights, begin, end, offset_at, width)
-    return _signature(work, out_at, left_at, *kinds), _emit_combine
-
-
-def _mix_vectors(
-    typing_context: Any,
-    work: Any,
-    out_at: Any,
-    right_at: Any,
-    right_stride: Any,
-    right: Any,
-    weights: Any,
-    begin: Any,
-    end: Any,
-    offset_at: Any,
-    width: Any,
-) -> Any:
-    kinds = (right_stride, right, weights, begin, end, offset_at, width)
-    return _signature(work, out_at, right_at, *kinds), _emit_mix
-
-
-def _emitted(names: tuple[str, ...], context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Writes the loops of a combination whose arguments have these names."""
-    kinds, given = dict(zip(names, signature.args, strict=True)), dict(zip(names, arguments, strict=True))
-    for name in names:
-        if isinstance(kinds[name], types.Array):
-            given[name] = context.make_array(kinds[name])(context, builder, given[name]).data
-    number = kinds["work"].dtype
-    _for_lanes(context, builder, number, given["width"], lambda emit, lane: _combine_lanes(emit, given, lane))
-    return context.get_dummy_value()
-
-
-_emit_combine = partial(_emitted, tuple(inspect.signature(_combine_vectors).parameters)[1:])
-_emit_mix = partial(_emitted, tuple(inspect.signature(_mix_vectors).parameters)[1:])
-
-
-def _combine_lanes(emit: _Emitter, given: dict[str, Any], lane: Any) -> None:
+def _combine_lanes(emit: Emitter, given: Given, lane: Any) -> None:
     """out = offset + Σ_terms left · right · weight, or without left."""
     builder, work = emit.builder, given["work"]
-    total = emit.variable()
-    builder.store(emit.load(work, builder.add(given["offset_at"], lane)), total)
+    total = emit.variable(emit.load(work, builder.add(given["offset_at"], lane)))
     sides = [side for side in ("left", "right") if side in given]
     starts = [builder.add(given[f"{side}_at"], lane) for side in sides]
     with emit.range(given["begin"], given["end"], ir.Constant(lane.type, 1)) as (term, _):
@@ -221,58 +113,14 @@ def _combine_lanes(emit: _Emitter, given: dict[str, Any], lane: Any) -> None:
         for side, start in zip(sides, starts, strict=True):
             row = builder.mul(emit.scalar(given[side], term), given[f"{side}_stride"])
             factors.append(emit.load(work, builder.add(start, row)))
-        builder.store(emit.sum(builder.load(total), emit.product(*factors)), total)
+        emit.add(total, emit.product(*factors))
     emit.store(builder.load(total), work, builder.add(given["out_at"], lane))
 
 
-def _for_lanes(context: Any, builder: Any, number: Any, width: Any, body: Callable[[_Emitter, Any], None]) -> None:
-    """Loops over the width, many lanes at a time and then the rest."""
-    done: Any = ir.Constant(width.type, 0)
-    for lanes in (MANY_BYTES // (number.bitwidth // 8), LANES):
-        emit = _Emitter(context, builder, number, lanes)
-        stop = builder.and_(width, ir.Constant(width.type, -lanes))
-        with emit.range(done, stop, ir.Constant(width.type, lanes)) as (lane, _):
-            body(emit, lane)
-        done = stop
-
-
-def _normalise_vectors(
-    typing_context: Any, work: Any, at: Any, stride: Any, count: Any, scales_at: Any, least: Any, width: Any
-) -> Any:
-    return _signature(work, at, stride, count, scales_at, least, width), _emit_normalise
-
-
-_NORMALISE = tuple(inspect.signature(_normalise_vectors).parameters)[1:]
-
-
-def _emit_normalise(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    given = dict(zip(_NORMALISE, arguments, strict=True))
-    kind = signature.args[0]
-    given["work"] = context.make_array(kind)(context, builder, given["work"]).data
-    _for_lanes(context, builder, kind.dtype, given["width"], lambda emit, lane: _normalise_lanes(emit, given, lane))
-    return context.get_dummy_value()
-
-
-def _normalise_lanes(emit: _Emitter, given: dict[str, Any], lane: Any) -> None:
-    """scale = max(Σ rows, least); rows = rows / scale"""
-    builder, work = emit.builder, given["work"]
-    total = emit.variable()
-    builder.store(emit.constant(0.0), total)
-    first = builder.add(given["at"], lane)
-    end = builder.add(first, builder.mul(given["count"], given["stride"]))
-    with emit.range(first, end, given["stride"]) as (place, _):
-        builder.store(emit.sum(builder.load(total), emit.load(work, place)), total)
-    scale, least = builder.load(total), emit.spread(given["least"])
-    safe = builder.select(builder.fcmp_ordered(">", scale, least), scale, least)
-    emit.store(safe, work, builder.add(given["scales_at"], lane))
-    factor = builder.fdiv(emit.constant(1.0), safe)
-    with emit.range(first, end, given["stride"]) as (place, _):
-        emit.store(emit.product(emit.load(work, place), factor), work, place)
-
-
-_vector_combine: Any = intrinsic(inspect.unwrap(_combine_vectors))
-_vector_mix: Any = intrinsic(inspect.unwrap(_mix_vectors))
-_vector_normalise: Any = intrinsic(inspect.unwrap(_normalise_vectors))
+_vector_combine = vector_code(
+    "work out_at left_at left_stride right_at right_stride left right weights begin end offset_at width", _combine_lanes
+)
+_vector_mix = vector_code("work out_at right_at right_stride right weights begin end offset_at width", _combine_lanes)
 
 
 @part
@@ -336,19 +184,3 @@ def copy(work: Numbers, out_at: int, source_at: int, size: int) -> None:
     out, source = work[out_at : out_at + size], work[source_at : source_at + size]
     for i in range(size):
         out[i] = source[i]
-
-
-@kernel
-def normalise(work: Numbers, at: int, stride: int, count: int, scales_at: int, least: float, width: int) -> None:
-    """scale[l] = max(Σ_rows row[l], least); row[l] = row[l] / scale[l]."""
-    if width % LANES == 0:
-        _vector_normalise(work, at, stride, count, scales_at, least, width)
-        return
-    for lane in range(width):
-        total = least - least
-        for row in range(count):
-            total += work[at + lane + row * stride]
-        total = max(total, least)
-        work[scales_at + lane] = total
-        for row in range(count):
-            work[at + lane + row * stride] /= total

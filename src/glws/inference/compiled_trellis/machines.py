@@ -3,12 +3,16 @@
 Arcs between the same two states are one edge, whose emission is a weighted sum of classes: a *row*. Rows are numbered
 per automaton: first the classes it uses, then sums. Classes that the automaton never tells apart are summed first, and
 edges that carry the same sum share its row, so that the work is that of what the automaton distinguishes.
+
+There are two layouts. In a *narrow* block, of few groups, a sum is worked out for many instances at once, and is always
+worth it. In a *wide* one, of groups side by side, to write a sum and read it again costs more than the sum if it is
+short and hardly used: such edges stay the arcs they are.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -17,11 +21,14 @@ import numpy as np
 import numpy.typing as npt
 
 from glws.automata import Automaton
+from glws.inference.compiled_trellis.quartets import Quartets, joined, quartets, rounded_up
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Term = tuple[int, int, int, float]
 
+MAX_SPELLED = 4
+"""Wide blocks spell out sums for which that takes so many arcs or fewer."""
 MAX_BATCHES = 32
 """So many combinations of automata are kept ready."""
 
@@ -41,27 +48,40 @@ class Machines(NamedTuple):
     Its lists of products, in this order, begin in `terms.bounds` at numbers[i, FIRST_LIST...]:
         arrivals, of a state: (source, row)         departures, of a state: (target, row)
         visits, of a row: (source, target)          members, of a row: what it is the sum of, (0, row)
-        shares, of a row: the sums it is in, (0, row)       one list of each row with itself
+        shares, of a row: the sums it is in, (0, row)
+    first those of the narrow layout, then those of the wide one. Quartets are of the wide one, -1 if there are none:
+    departures of four states each, which share a row, and visits of four rows, which share a source.
     ends: start weights of its states, then final ones, the largest of each 1.
     logs: what start and final weights together were divided by; what each arc was; the smallest log-weight left.
     """
 
     numbers: Integers
     terms: Terms
+    quartets: Quartets
     classes: Integers
     ends: npt.NDArray[Any]
     logs: Floats
 
 
-STATES, ROWS, USED, FIRST_CLASS, FIRST_END, FIRST_LIST = range(6)
+STATES, ROWS, WIDE_ROWS, USED, FIRST_CLASS, FIRST_END, DEPARTURE_QUARTETS, VISIT_QUARTETS, FIRST_LIST = range(9)
+LISTS = 5
+"""Of each layout."""
+
+
+class _Layout(NamedTuple):
+    """Lists of products, in the order of `Machines`."""
+
+    rows: int
+    terms: tuple[Terms, ...]
 
 
 class _Machine(NamedTuple):
-    """One automaton: `terms` are its lists of products, in the order of `Machines`."""
+    """One automaton."""
 
     classes: list[int]
-    rows: int
-    terms: tuple[Terms, ...]
+    narrow: _Layout
+    wide: _Layout
+    quartets: tuple[Quartets | None, Quartets | None]
     start: Floats
     final: Floats
     logs: tuple[float, float, float]
@@ -117,12 +137,13 @@ def _laid_out(automaton: Automaton) -> _Machine:
     classes = np.unique(automaton.symbols).tolist()
     members, arcs = _merged_classes(automaton, log_weights, classes)
     edges = _edges(arcs, members, len(classes))
-    rows = len(classes) + len(members)
+    spelled, kept = _spelled_out(edges, members, len(classes))
     finite = np.concatenate([log_weights, log_start, log_final])
     return _Machine(
         classes,
-        rows,
-        _lists(edges, members, automaton.num_states, rows, len(classes)),
+        _layout(edges, members, automaton.num_states, len(classes)),
+        _layout(spelled, kept, automaton.num_states, len(classes)),
+        _quartets(spelled, kept, automaton.num_states, len(classes)),
         np.exp(log_start),
         np.exp(log_final),
         (start_top + final_top, log_step, float(finite.min(initial=0.0, where=finite > -np.inf))),
@@ -179,17 +200,41 @@ def _edges(arcs: Iterable[tuple[int, int, int, float]], members: list[Sum], firs
     return edges
 
 
-def _lists(edges: list[Term], members: list[Sum], states: int, rows: int, used: int) -> tuple[Terms, ...]:
+def _spelled_out(edges: list[Term], members: list[Sum], used: int) -> tuple[list[Term], list[Sum]]:
+    """The edges of short sums that are hardly used as one arc for each member, and the sums that are left."""
+    uses = Counter(row for _, _, row, _ in edges)
+    within = {row for parts in members for row, _ in parts}
+    rows = range(used, used + len(members))
+    kept = [row for row in rows if row in within or uses[row] * len(members[row - used]) > MAX_SPELLED]
+    number = {row: i for i, row in enumerate([*range(used), *kept])}
+    arcs: list[Term] = []
+    for source, target, row, weight in edges:
+        parts = ((row, 1.0),) if row in number else members[row - used]
+        arcs += [(source, target, number[part], weight * share) for part, share in parts]
+    return arcs, [tuple((number[part], share) for part, share in members[row - used]) for row in kept]
+
+
+def _layout(edges: list[Term], members: list[Sum], states: int, used: int) -> _Layout:
+    rows = used + len(members)
     summed = [(used + i, 0, part, weight) for i, parts in enumerate(members) for part, weight in parts]
     visits, shares = _spread(edges, members, rows, used)
-    return (
-        _terms([(target, source, row, weight) for source, target, row, weight in edges], states),
-        _terms([(source, target, row, weight) for source, target, row, weight in edges], states),
-        _terms(visits, rows),
-        _terms(summed, rows),
-        _terms(shares, rows),
-        _terms([(0, row, row, 1.0) for row in range(used)], 1),
+    return _Layout(
+        rows,
+        (
+            _terms([(target, source, row, weight) for source, target, row, weight in edges], states),
+            _terms([(source, target, row, weight) for source, target, row, weight in edges], states),
+            _terms(visits, rows),
+            _terms(summed, rows),
+            _terms(shares, rows),
+        ),
     )
+
+
+def _quartets(edges: list[Term], members: list[Sum], states: int, used: int) -> tuple[Quartets | None, Quartets | None]:
+    """Of departures and of visits; β has a row of zeros after those of the states, for who is missing."""
+    rows, nobody = used + len(members), rounded_up(states)
+    departures = [(source, row, target, weight) for source, target, row, weight in edges]
+    return quartets(departures, states, nobody), quartets(_spread(edges, members, rows, used)[0], rows, nobody)
 
 
 def _spread(edges: list[Term], members: list[Sum], rows: int, used: int) -> tuple[list[Term], list[Term]]:
@@ -220,13 +265,15 @@ def _terms(items: list[Term], lists: int) -> Terms:
 def _concatenated(machines: Sequence[_Machine], dtype: np.dtype[Any]) -> Machines:
     states = np.array([len(machine.start) for machine in machines])
     used = np.array([len(machine.classes) for machine in machines])
-    rows = np.array([machine.rows for machine in machines])
-    lists = [terms for machine in machines for terms in machine.terms]
+    rows = np.array([(machine.narrow.rows, machine.wide.rows) for machine in machines])
+    lists = [terms for machine in machines for layout in (machine.narrow, machine.wide) for terms in layout.terms]
     first_lists = _before([len(terms.bounds) for terms in lists]).reshape(len(machines), -1)
-    header = np.stack([states, rows, used, _before(used), _before(2 * states)], 1)
+    shared, places = joined([some for machine in machines for some in machine.quartets])
+    header = np.stack([states, *rows.T, used, _before(used), _before(2 * states), *places.reshape(-1, 2).T], 1)
     return Machines(
         np.concatenate([header, first_lists], 1),
         _joined(lists, dtype),
+        shared,
         np.array([symbol for machine in machines for symbol in machine.classes], dtype=np.int64),
         np.concatenate([ends for machine in machines for ends in (machine.start, machine.final)]).astype(dtype),
         np.array([machine.logs for machine in machines]),

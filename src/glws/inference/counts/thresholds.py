@@ -13,6 +13,8 @@ TORCH_TINY = 64
 # Plain torch: up to this many instances the log-space recursion beats the characteristic function.
 TORCH_SHORT = 25
 # Variance of the tilted count from which power sums replace the loop over frequencies. The compiled series holds
-# `fourier.MAX_TERMS` terms, enough from 49 on, the plain one `characteristic.MAX_TERMS`, enough from 30 on.
+# `series.MAX_TERMS` terms, enough from 49 on, the plain one `characteristic.MAX_TERMS`, enough from 30 on.
 COMPILED_SMOOTH_VARIANCE = 100.0
+# Compiled: from this many instances on, power sums also where the series is short because all small sides are small.
+COMPILED_SMOOTH_LENGTH = 400
 TORCH_SMOOTH_VARIANCE = 36.0

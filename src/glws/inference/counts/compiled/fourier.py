@@ -16,42 +16,10 @@ import numpy as np
 
 from glws.inference.counts.compiled.numeric import Vector, kernel, summing_kernel
 
-MAX_TERMS = 32
-# What is dropped is below e^-36 = 2e-16 (aliases), e^-40 (frequencies) and e^-41 (terms of the series).
+# What is dropped is below e^-36 = 2e-16 (aliases) and e^-40 (frequencies).
 _ALIAS_NATS = 36.0
 _FREQUENCY_NATS = 40.0
-_TERM_NATS = 41.0
 _BLOCK = 256
-
-
-def _variance_enough_for(terms: int) -> float:
-    """Smallest variance V at which `terms` terms of the series suffice.
-
-    The rest is at most 2V |u|^{K+1} 2^-K / (K+1) against |φ| <= exp(-V |u|²/2), largest at |u|² = (K+1)/V.
-    """
-
-    def log_rest(variance: float) -> float:
-        order = terms + 1
-        log_power = 0.5 * order * (math.log(order / variance) - 1.0)
-        return log_power - terms * math.log(2.0) + math.log(2.0 * variance / order)
-
-    low, high = 1.0, 1e30
-    while high > low * 1.001:
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if log_rest(middle) > -_TERM_NATS else (low, middle)
-    return high
-
-
-_ENOUGH = np.array([np.inf, np.inf, np.inf, *(_variance_enough_for(terms) for terms in range(3, MAX_TERMS + 1))])
-
-
-@kernel
-def num_terms(variance: float) -> int:
-    """How many terms of the power series this variance needs."""
-    terms = 3
-    while terms < MAX_TERMS and _ENOUGH[terms] > variance:
-        terms += 1
-    return terms
 
 
 @kernel

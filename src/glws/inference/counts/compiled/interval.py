@@ -10,7 +10,6 @@ from glws.inference.counts.compiled.fourier import (
     apply_geometric,
     make_waves,
     num_points,
-    num_terms,
     polynomial,
     posteriors_by_polynomial,
     posteriors_by_sums,
@@ -23,6 +22,7 @@ from glws.inference.counts.compiled.fourier import (
 )
 from glws.inference.counts.compiled.numeric import Integers, Vector, kernel, summing_kernel
 from glws.inference.counts.compiled.problem import finish, prepare
+from glws.inference.counts.compiled.series import series_terms
 from glws.inference.counts.compiled.short import SAFE_NATS, depth, interval_by_recursion
 from glws.inference.counts.compiled.tilting import (
     log_normaliser,
@@ -32,15 +32,14 @@ from glws.inference.counts.compiled.tilting import (
     tilt,
     to_small_sides,
 )
-from glws.inference.counts.thresholds import COMPILED_SMOOTH_VARIANCE
 
 
 @kernel
-def waves_of(small: Vector, variance: float, shift: int, points: int) -> Vector:
-    """The frequencies that matter, with ψ at each."""
+def waves_of(small: Vector, variance: float, terms: int, shift: int, points: int) -> Vector:
+    """The frequencies that matter, with ψ at each; by so many terms of the power series, or by products."""
     waves = make_waves(points, variance)
-    if variance > COMPILED_SMOOTH_VARIANCE:
-        sums = np.empty((2, num_terms(variance) + 1))
+    if terms > 0:
+        sums = np.empty((2, terms + 1))
         power_sums(small, sums)
         psi_by_power_sums(sums, shift, points, waves)
     else:
@@ -50,11 +49,10 @@ def waves_of(small: Vector, variance: float, shift: int, points: int) -> Vector:
 
 
 @kernel
-def fill_posteriors(row: Vector, variance: float, waves: Vector) -> None:
+def fill_posteriors(row: Vector, terms: int, waves: Vector) -> None:
     """Signed small sides to posteriors, from the terms of the window sum."""
-    if variance > COMPILED_SMOOTH_VARIANCE:
-        terms = num_terms(variance) + 1
-        even, odd = np.empty(terms), np.empty(terms)
+    if terms > 0:
+        even, odd = np.empty(terms + 1), np.empty(terms + 1)
         polynomial(waves, even, odd)
         posteriors_by_polynomial(row, even, odd)
     else:
@@ -69,13 +67,14 @@ def interval_by_frequencies(
     half_width = min(max(high - center, center - low), reach(variance) + 1)
     low, high = max(low, center - half_width), min(high, center + half_width)
     points = num_points(variance, row.size, half_width)
-    waves = waves_of(row, variance, ones - center, points)
+    terms = series_terms(row, variance)
+    waves = waves_of(row, variance, terms, ones - center, points)
     if high > low and theta < 0.0:  # the window ends at its center and decays downwards
         apply_geometric(points, center - high, high - low, -theta, -1, waves)
     elif high > low:
         apply_geometric(points, low - center, high - low, theta, 1, waves)
     mass = window_mass(points, waves)
-    fill_posteriors(row, variance, waves)
+    fill_posteriors(row, terms, waves)
     return math.log(max(mass, 0.0))
 
 

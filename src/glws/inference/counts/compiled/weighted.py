@@ -23,6 +23,7 @@ from glws.inference.counts.compiled.fourier import (
 from glws.inference.counts.compiled.interval import fill_posteriors, waves_of
 from glws.inference.counts.compiled.numeric import Integers, Vector, kernel, summing_kernel
 from glws.inference.counts.compiled.problem import fill_log_odds, finish, prepare
+from glws.inference.counts.compiled.series import series_terms
 from glws.inference.counts.compiled.short import SAFE_NATS, depth, weights_by_recursion
 from glws.inference.counts.compiled.tilting import (
     log_normaliser,
@@ -96,13 +97,14 @@ def window(
     half_width = reach(variance) + 1
     first, last = max(center - half_width, 0), min(center + half_width, row.size)
     points = num_points(variance, row.size, half_width)
-    waves = waves_of(row, variance, int(ones) - center, points)
+    terms = series_terms(row, variance)
+    waves = waves_of(row, variance, terms, int(ones) - center, points)
     cosine, sine = unit_circle(points)
     law = window_law(points, first - center, last - first + 1, waves, cosine, sine)
     weights, top = take_weights(open_weights, law, first, center, decay)
     apply_weights(points, weights, first - center, waves, cosine, sine)
     mass = window_mass(points, waves)
-    fill_posteriors(row, variance, waves)
+    fill_posteriors(row, terms, waves)
     return normaliser + top + math.log(max(mass, 0.0))
 
 

@@ -1,0 +1,130 @@
+"""Vector code, spelled out: what the arithmetic of the kernels is written with.
+
+The compiler cannot know that rows of a scratch array do not overlap, and checks it anew for each short loop; here the
+loops are written by hand, so that sums stay in registers.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+LANES = 8
+"""Widths are multiples of this."""
+MANY_BYTES = 256
+"""Taken at once while there are as many: several machine vectors, so that addresses are worked out less often."""
+
+Given = dict[str, Any]
+
+
+class Emitter:
+    """Writes vector code: loads and stores of `lanes` neighbours of a flat array."""
+
+    def __init__(self, context: Any, builder: Any, number: Any, lanes: int) -> None:
+        self.builder, self.lanes = builder, lanes
+        self.vector = ir.VectorType(context.get_value_type(number), lanes)
+
+    def _place(self, data: Any, index: Any) -> Any:
+        return self.builder.bitcast(self.builder.gep(data, [index]), self.vector.as_pointer())
+
+    def load(self, data: Any, index: Any) -> Any:
+        """The vector that begins at this index."""
+        return self.builder.load(self._place(data, index), align=4)
+
+    def store(self, value: Any, data: Any, index: Any) -> None:
+        """Writes a vector from this index on."""
+        self.builder.store(value, self._place(data, index), align=4)
+
+    def scalar(self, data: Any, index: Any) -> Any:
+        """The number at this index."""
+        return self.builder.load(self.builder.gep(data, [index]))
+
+    def spread(self, value: Any) -> Any:
+        """The same number in all lanes."""
+        one = self.builder.insert_element(ir.Constant(self.vector, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
+        return self.mixed(one, ir.Constant(self.vector, ir.Undefined), [0] * self.lanes)
+
+    def mixed(self, first: Any, second: Any, order: Sequence[int]) -> Any:
+        """Numbers of two vectors one after the other, in this order."""
+        return self.builder.shuffle_vector(first, second, ir.Constant(ir.VectorType(ir.IntType(32), len(order)), order))
+
+    def variable(self, value: Any) -> Any:
+        """A vector that changes, at first this one."""
+        variable = cgutils.alloca_once(self.builder, self.vector)  # type: ignore[no-untyped-call]
+        self.builder.store(value, variable)
+        return variable
+
+    def constant(self, value: float) -> Any:
+        """A number known now, in all lanes."""
+        return ir.Constant(self.vector, [value] * self.lanes)
+
+    def range(self, start: Any, stop: Any, step: Any) -> Any:
+        """A loop; gives a pair that begins with its index."""
+        return cgutils.for_range_slice(self.builder, start, stop, step, stop.type, inc=True)
+
+    def product(self, *factors: Any) -> Any:
+        """Of all factors, from the left; may be fused with a sum."""
+        result = factors[0]
+        for factor in factors[1:]:
+            result = self.builder.fmul(result, factor, flags=("contract",))
+        return result
+
+    def add(self, variable: Any, value: Any) -> None:
+        """variable += value"""
+        self.builder.store(self.builder.fadd(self.builder.load(variable), value, flags=("contract",)), variable)
+
+    def where(self, first: Any, comparison: str, second: Any, value: Any, other: Any) -> Any:
+        """value where the comparison holds, else other; it does not hold for NaN."""
+        return self.builder.select(self.builder.fcmp_ordered(comparison, first, second), value, other)
+
+
+def vector_code(names: str, emit_lanes: Callable[[Emitter, Given, Any], None]) -> Any:
+    """A function of these arguments for the use of kernels: what `emit_lanes` writes, for all lanes up to `width`.
+
+    `emit_lanes` is given an emitter, the arguments by name (arrays as pointers to their numbers) and the first lane.
+    """
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        given, kinds = by_name(names, context, builder, signature, arguments)
+        _for_lanes(context, builder, kinds["work"].dtype, given["width"], lambda e, lane: emit_lanes(e, given, lane))
+        return context.get_dummy_value()
+
+    def typed(typing_context: Any, *kinds: Any) -> Any:
+        return types.void(*(types.int64 if isinstance(kind, types.Integer) else kind for kind in kinds)), emit
+
+    return intrinsic(_named(typed, ["typing_context", *names.split()]))
+
+
+def _named(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
+    """The function, its arguments named: the compiler takes `*arguments` for a tuple."""
+    plain: Any = inspect.unwrap(function)
+    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+    plain.__signature__ = inspect.Signature(parameters)
+    return cast(Callable[..., Any], plain)
+
+
+def by_name(names: str, context: Any, builder: Any, signature: Any, arguments: Any) -> tuple[Given, Given]:
+    """Arguments and their types by name; arrays as pointers to their numbers."""
+    kinds = dict(zip(names.split(), signature.args, strict=True))
+    given = dict(zip(names.split(), arguments, strict=True))
+    for name, kind in kinds.items():
+        if isinstance(kind, types.Array):
+            given[name] = context.make_array(kind)(context, builder, given[name]).data
+    return given, kinds
+
+
+def _for_lanes(context: Any, builder: Any, number: Any, width: Any, body: Callable[[Emitter, Any], None]) -> None:
+    """Loops over the width, many lanes at a time and then the rest."""
+    done: Any = ir.Constant(width.type, 0)
+    for lanes in (MANY_BYTES // (number.bitwidth // 8), LANES):
+        emit = Emitter(context, builder, number, lanes)
+        stop = builder.and_(width, ir.Constant(width.type, -lanes))
+        with emit.range(done, stop, ir.Constant(width.type, lanes)) as (lane, _):
+            body(emit, lane)
+        done = stop
