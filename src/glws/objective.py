@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from glws.errors import DataError
-from glws.inference import Posterior, infer
+from glws.inference import Posterior, infer, infer_two
 from glws.inference.problem import Weak
 from glws.supervision.per_class import one_against_rest
 
@@ -73,8 +73,10 @@ def em_loss(
         log_probs, e_log_probs, weak, lengths = _per_class(log_probs, e_log_probs, weak, lengths)
     elif multiclass != "auto":
         weak = _solved_by(weak, multiclass)
-    fit = infer(log_probs, weak, lengths, evidence)
-    posterior = fit if e_log_probs is None else infer(e_log_probs.detach(), weak, lengths, evidence)
+    if e_log_probs is None:
+        fit = posterior = infer(log_probs, weak, lengths, evidence)
+    else:
+        fit, posterior = infer_two(log_probs, e_log_probs, weak, lengths, evidence)
     guided = _unsupervised(log_probs, posterior, reduction)
     fitted = _mean(-fit.log_likelihood, ~fit.impossible)
     return EMLoss(unsupervised * guided + supervised * fitted, guided, fitted, posterior)

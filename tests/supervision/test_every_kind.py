@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from glws.inference import infer_two
 from glws.supervision import (
     AbstractSupervision,
     ClassCounts,
@@ -193,3 +194,18 @@ def test_quick_rule_agrees_with_inference(name: str) -> None:
         if bool((sizes > 5).any()):
             continue
         assert torch.equal(weak.possible(sizes), AbstractSupervision.possible(weak, sizes)), f"lengths {sizes.tolist()}"
+
+
+@pytest.mark.parametrize("name", [*KINDS, *PROJECTIONS])
+def test_two_views_answered_together_are_those_answered_one_by_one(name: str) -> None:
+    weak, lengths = {**KINDS, **PROJECTIONS}[name]
+    shape = (len(weak), max(lengths), weak.num_classes)
+    views = [(3 * numbers(*shape, seed=seed)).log_softmax(-1).requires_grad_() for seed in (5, 6)]
+    together = infer_two(views[0], views[1], weak, lengths)
+    apart = [weak.infer(view, lengths) for view in views]
+    for one, other in zip(together, apart, strict=True):
+        torch.testing.assert_close(one.log_likelihood, other.log_likelihood)
+        torch.testing.assert_close(one.marginals, other.marginals)
+    (gradient,) = torch.autograd.grad(together[0].log_likelihood[~together[0].impossible].sum(), views[0])
+    torch.testing.assert_close(gradient, together[0].marginals)
+    assert not together[1].log_likelihood.requires_grad

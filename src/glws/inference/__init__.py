@@ -11,3 +11,4 @@ from glws.inference.joint import JointCounts as JointCounts
 from glws.inference.joint import PresenceSet as PresenceSet
 from glws.inference.posterior import Posterior as Posterior
 from glws.inference.posterior import infer as infer
+from glws.inference.posterior import infer_two as infer_two

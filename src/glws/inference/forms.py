@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from glws.automata import Automaton, between, exactly, from_counts, from_table
-from glws.inference import closed, counts
+from glws.inference import closed, counts, gpu
 
 Answer = tuple[Float[Tensor, "groups"], Float[Tensor, "groups instances classes"]]
 
@@ -30,6 +30,13 @@ FormT = TypeVar("FormT", bound="AbstractForm")
 def real_instances(potentials: Tensor, lengths: Int[Tensor, "groups"]) -> Bool[Tensor, "groups instances"]:
     """True for instances, False for padding."""
     return torch.arange(potentials.shape[1], device=lengths.device) < lengths[:, None]
+
+
+def sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """The tensor on that device; to a GPU it travels by itself, and the host waits for nothing."""
+    if device.type == "cuda" and tensor.device.type == "cpu":
+        return tensor.contiguous().pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
 
 
 class AbstractForm(ABC):
@@ -53,7 +60,34 @@ class AbstractForm(ABC):
 
     def to(self: FormT, device: torch.device) -> FormT:
         """The same knowledge, its tensors on another device."""
-        return self._mapped(lambda value: value.to(device))
+        return self._mapped(lambda value: sent(value, device))
+
+    def is_unwatched(self, device: torch.device) -> bool:
+        """Whether that device answers without the host looking at a value: then a CUDA graph can record the answer."""
+        return False
+
+    def tensors(self) -> list[Tensor]:
+        """Its tensors, those of records within it too, always in the same order."""
+        found: list[Tensor] = []
+
+        def note(value: Tensor) -> Tensor:
+            found.append(value)
+            return value
+
+        self._mapped(note)
+        return found
+
+    def cloned(self: FormT) -> FormT:
+        """The same knowledge in tensors of its own."""
+        return self._mapped(lambda value: value.clone(memory_format=torch.contiguous_format))
+
+    def signature(self) -> str:
+        """What two forms have in common that differ in the values of their tensors only."""
+        return repr(self._mapped(lambda value: value[:0])) + str([value.shape for value in self.tensors()])
+
+    def twice(self: FormT) -> FormT:
+        """The same knowledge of as many groups again."""
+        return self._mapped(lambda value: torch.cat([value, value]))
 
     def _mapped(self: FormT, change: Callable[[Tensor], Tensor]) -> FormT:
         return _with_tensors(self, change)
@@ -83,6 +117,10 @@ class TableWeights(AbstractForm):
     def size(self) -> int:
         """n, the number of instances of a group."""
         return self.log_weights.ndim - 1
+
+    def is_unwatched(self, device: torch.device) -> bool:
+        """On a GPU it is a few sums."""
+        return device.type == "cuda"
 
     def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
         """Z = Σ_y A(y) Π_j φ_j(y_j), and q_j the sums of the table over the other instances."""
@@ -131,7 +169,7 @@ def normalised(scores: Float[Tensor, "groups entries"], fits: Bool[Tensor, "grou
 
 
 def _along(row: Float[Tensor, "groups classes"], place: int, size: int) -> Tensor:
-    return row.view(len(row), *[1] * place, -1, *[1] * (size - 1 - place))
+    return row.view(len(row), *[1] * place, row.shape[1], *[1] * (size - 1 - place))
 
 
 def _summed(table: Tensor, place: int) -> Float[Tensor, "groups classes"]:
@@ -177,6 +215,10 @@ class Counts(AbstractForm):
     def engine(self, size: int | None) -> str:
         """Counts have an engine of their own."""
         return "counts"
+
+    def is_unwatched(self, device: torch.device) -> bool:
+        """The kernels for hard counts are."""
+        return isinstance(self.weights, counts.Exactly) and gpu.can_answer(device)
 
     def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
         """The posterior of being counted, shared out among the counted classes, and the rest among the others."""

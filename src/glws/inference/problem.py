@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -13,7 +15,7 @@ from torch import Tensor
 from glws.automata import Automaton
 from glws.errors import DataError
 from glws.inference.automata_form import Automata
-from glws.inference.forms import AbstractForm
+from glws.inference.forms import AbstractForm, sent
 
 
 @runtime_checkable
@@ -29,6 +31,22 @@ class HasForm(Protocol):
 
     def form(self, lengths: Int[Tensor, "groups"]) -> AbstractForm:
         """What is known about groups of these lengths."""
+
+
+_LOOKS: ContextVar[bool] = ContextVar("looks", default=True)
+
+
+@contextmanager
+def without_waiting() -> Iterator[None]:
+    """Inside, predictions on a GPU are not searched for NaN, which the host would have to wait for: it comes out again.
+
+    Training looks at its loss instead, once in an epoch.
+    """
+    before = _LOOKS.set(False)
+    try:
+        yield
+    finally:
+        _LOOKS.reset(before)
 
 
 Weak = Automaton | Sequence[Automaton] | AbstractForm | HasForm
@@ -53,6 +71,7 @@ def problem(
     _check_log_probs(log_probs)
     sizes = _lengths(lengths, log_probs)
     form = _form(weak, sizes, log_probs.shape[2]).to(log_probs.device)
+    sizes = sent(sizes, log_probs.device)
     potentials = log_probs if log_probs.dtype == torch.float64 else log_probs.float()
     if evidence is not None:
         potentials = potentials + _evidence(evidence, potentials)
@@ -115,11 +134,13 @@ def _lengths(lengths: Tensor | Sequence[int] | None, log_probs: Tensor) -> Int[T
     groups, instances, _ = log_probs.shape
     if lengths is None:
         return torch.full((groups,), instances, dtype=torch.int64, device=log_probs.device)
-    sizes = torch.as_tensor(lengths, device=log_probs.device)
+    sizes = torch.as_tensor(lengths)  # looked at where they lie
     if sizes.numel() and (sizes.is_floating_point() or sizes.is_complex() or sizes.dtype == torch.bool):
         raise DataError(f"lengths must be whole numbers, found {sizes.dtype}")
     if sizes.shape != (groups,):
         raise DataError(f"lengths must hold one number for each of {groups} groups, found shape {list(sizes.shape)}")
+    if _is_recording(sizes):
+        return sizes.long()
     wrong = ((sizes < 0) | (sizes > instances)).nonzero()
     if len(wrong):
         group = int(wrong[0])
@@ -135,8 +156,8 @@ def _evidence(evidence: Tensor, potentials: Tensor) -> Tensor:
 
 
 def _check_numbers(potentials: Tensor) -> None:
-    """Refuses NaN and +inf in real instances, naming the first. (A CUDA graph being captured cannot be asked.)"""
-    if potentials.is_cuda and torch.cuda.is_current_stream_capturing():
+    """Refuses NaN and +inf in real instances, naming the first."""
+    if _is_recording(potentials) or (potentials.is_cuda and not _LOOKS.get()):
         return
     fine = potentials.detach() < torch.inf
     if not bool(fine.all()):
@@ -145,3 +166,8 @@ def _check_numbers(potentials: Tensor) -> None:
         raise DataError(
             f"group {group}, instance {instance}, class {label}: the log-probability is {value}, not a number below inf"
         )
+
+
+def _is_recording(tensor: Tensor) -> bool:
+    """A CUDA graph is being captured: what its tensors hold is not known."""
+    return tensor.is_cuda and torch.cuda.is_current_stream_capturing()

@@ -16,6 +16,7 @@ from glws.inference import Counts
 from glws.inference.counts import Between, Exactly
 from glws.inference.forms import only_counted
 from glws.inference.joint import JointCounts
+from glws.inference.joint.limits import most_states
 from glws.supervision.abstract import SHARED, AbstractSupervision
 from glws.supervision.arrays import (
     Numbers,
@@ -162,7 +163,7 @@ class ClassCounts(AbstractSupervision):
 
     def form(self, lengths: Int[Tensor, "groups"]) -> JointCounts:
         """By the joint counts."""
-        return JointCounts(self.counts, self.method)
+        return JointCounts(self.counts, self.method, most_states(self.counts))
 
     def log_weight(self, group: int, labels: Sequence[int]) -> float:
         """As written above."""

@@ -16,7 +16,8 @@ class TrainingConfig:
     each kind. An epoch is one pass through the kind that needs most steps; the others go round more than once.
     `precision` is that of the network; what is known is always worked out in float32 or wider. `average` is the decay
     of a moving average of the weights (0.999 is usual): the teacher, and with `evaluate_average` what is evaluated.
-    `speed`: "graphs" replays the network from CUDA graphs, "compile" compiles it; both pay for small networks on a GPU.
+    `speed`: "graphs" replays the network and the views from CUDA graphs, which pays for small networks on a GPU; on a
+    CPU it changes nothing.
     `save_every` is in seconds: checkpoints are also written at the end of each epoch, at most this often (0: always).
 
     >>> TrainingConfig(epochs=0)
@@ -39,7 +40,7 @@ class TrainingConfig:
     average: float | None = checked(None, nothing_or(real(0, below=1)))
     evaluate_average: bool = checked(False, switch())
     evaluate_every: int = checked(1, whole(1))
-    speed: Literal["eager", "compile", "graphs"] = checked("eager", one_of("eager", "compile", "graphs"))
+    speed: Literal["eager", "graphs"] = checked("eager", one_of("eager", "graphs"))
     deterministic: bool = checked(True, switch())
     on_impossible: Literal["skip", "error"] = checked("skip", one_of("skip", "error"))
     save_every: float = checked(30.0, real(0))

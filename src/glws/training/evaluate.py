@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from glws.data.dataset import Instances, WeakDataset, instances_of
+from glws.data.tables.shard import ShardInstances
 from glws.evaluation import WeakScores, scores, weak_scores
 from glws.inference import Posterior
 from glws.training.world import World
@@ -37,13 +38,27 @@ class Labelled:
 
 @torch.no_grad()
 def log_probs_of(
-    instances: Instances, predict: Predict, world: World | None = None
+    instances: Instances,
+    predict: Predict,
+    world: World | None = None,
+    numbers: Int[Tensor, "instances"] | None = None,
 ) -> Float[Tensor, "instances classes"]:
-    """Predictions for all instances, on the CPU; several processes share the work."""
-    world = world or World()
-    numbers = torch.arange(len(instances))
-    own = numbers[replace(world, bounds=None).share(numbers)]
+    """Predictions for all instances, or for those of these sorted numbers, on the CPU.
+
+    Several processes share the work. Of instances that are spread over processes each predicts those it has: there all
+    processes must ask together.
+    """
+    world = _sharing(instances, world)
+    numbers = torch.arange(len(instances)) if numbers is None else numbers
+    own = numbers[world.share(numbers)]
     return world.gathered(torch.cat([predict(instances.take(some)) for some in torch.split(own, AT_ONCE)])).cpu()
+
+
+def _sharing(instances: Instances, world: World | None) -> World:
+    """The processes that predict these instances, each its own or an even share."""
+    if isinstance(instances, ShardInstances):
+        return World(instances.rank, len(instances.bounds) - 1, instances.bounds)
+    return replace(world or World(), bounds=None)
 
 
 def labelled_scores(test: Labelled, predict: Predict, world: World | None = None) -> dict[str, float]:
@@ -54,24 +69,44 @@ def labelled_scores(test: Labelled, predict: Predict, world: World | None = None
 
 def posteriors(data: WeakDataset, predict: Predict) -> Iterator[tuple[int, Tensor, Tensor, Posterior]]:
     """For some groups of a kind at a time: the kind's number, the groups' numbers, their instances and posterior."""
-    for kind, groups in enumerate(data.groups):
-        for chosen in torch.split(torch.arange(len(groups)), GROUPS_AT_ONCE):
-            yield kind, chosen, *_posterior(data, kind, chosen, predict)
+    yield from _posteriors(data, lambda numbers: _predicted(data, numbers, predict))
 
 
 @torch.no_grad()
-def _posterior(data: WeakDataset, kind: int, chosen: Tensor, predict: Predict) -> tuple[Tensor, Posterior]:
+def _predicted(data: WeakDataset, numbers: Tensor, predict: Predict) -> Tensor:
+    return torch.cat([predict(data.instances.take(piece)).cpu() for piece in torch.split(numbers, AT_ONCE)])
+
+
+def _posteriors(
+    data: WeakDataset, log_probs: Callable[[Tensor], Tensor]
+) -> Iterator[tuple[int, Tensor, Tensor, Posterior]]:
+    """The same from a function that gives the predictions for sorted instance numbers."""
+    for kind, groups in enumerate(data.groups):
+        for chosen in torch.split(torch.arange(len(groups)), GROUPS_AT_ONCE):
+            if len(chosen):
+                yield kind, chosen, *_posterior(data, kind, chosen, log_probs)
+
+
+@torch.no_grad()
+def _posterior(
+    data: WeakDataset, kind: int, chosen: Tensor, log_probs: Callable[[Tensor], Tensor]
+) -> tuple[Tensor, Posterior]:
     table, lengths = data.groups[kind].padded(chosen)
     numbers, rows = torch.unique(table, return_inverse=True)
-    pieces = torch.split(numbers, AT_ONCE)
-    log_probs = torch.cat([predict(data.instances.take(piece)).cpu() for piece in pieces])
     evidence = None if data.evidence is None else data.evidence[table]
-    return table, data.weak[kind][chosen].infer(log_probs[rows.view_as(table)], lengths, evidence)
+    return table, data.weak[kind][chosen].infer(log_probs(numbers)[rows.view_as(table)], lengths, evidence)
 
 
-def held_out_scores(data: WeakDataset, predict: Predict) -> WeakScores:
-    """How well the predictions explain weak labels that were not trained on, all kinds together."""
-    found = [(weak_scores(answer), answer) for *_, answer in posteriors(data, predict)]
+def held_out_scores(data: WeakDataset, predict: Predict, world: World | None = None) -> WeakScores:
+    """How well the predictions explain weak labels that were not trained on, all kinds together.
+
+    With a `world`, and of instances that are spread over processes, all processes must ask together: each predicts its
+    share, and all come to the same answer.
+    """
+    members = torch.unique(torch.cat([groups.indices for groups in data.groups]))
+    known = log_probs_of(data.instances, predict, world, members)
+    answers = _posteriors(data, lambda numbers: known[torch.searchsorted(members, numbers)])
+    found = [(weak_scores(answer), answer) for *_, answer in answers]
     groups = sum(int((~answer.impossible).sum()) for _, answer in found)
     instances = sum(int(answer.lengths[~answer.impossible].sum()) for _, answer in found)
     total = sum(score.log_likelihood * int((~answer.impossible).sum()) for score, answer in found)

@@ -13,15 +13,18 @@ from torch import Tensor, nn
 from glws.data.augment import Views, views
 from glws.data.dataset import WeakDataset
 from glws.errors import DataError
+from glws.inference.problem import without_waiting
 from glws.methods import GLWS, AbstractMethod
 from glws.methods.abstract import Epoch, Setup
 from glws.methods.step import Outputs, Progress, Step
 from glws.training.config import TrainingConfig
-from glws.training.devices import chosen_device, on_device, repeatable
+from glws.training.devices import batch_on, chosen_device, on_device, repeatable, seed_global
 from glws.training.evaluate import AT_ONCE, Labelled, Predict, held_out_scores, labelled_scores
+from glws.training.graphs import ViewGraphs
 from glws.training.guard import collapse, implied_rates
 from glws.training.meters import Meters
 from glws.training.network import Forward, average, averaged_copy, number_of_features, ready
+from glws.training.objective_graphs import ObjectiveGraphs
 from glws.training.observer import Observer
 from glws.training.order import Order
 from glws.training.schedule import build_optimizer, learning_rate, set_learning_rate
@@ -117,8 +120,12 @@ class Training:
         self.history: list[Row] = []
         self.warnings: list[str] = []
         self.step = 0
+        self._epoch_data: tuple[int, WeakDataset] | None = None
         self._forward = Forward(self.model, config, self.device, world)
         self._teacher = Forward(self.averaged, config, self.device, world) if self.averaged else None
+        is_replayed = config.speed == "graphs" and self.device.type == "cuda"
+        self._view_graphs = ViewGraphs(self.views) if is_replayed else None
+        self._objective = ObjectiveGraphs(method) if is_replayed and isinstance(method, GLWS) else None
 
     # ------------------------------------------------------------ the loop
 
@@ -163,11 +170,13 @@ class Training:
 
     def _train_step(self) -> None:
         progress = self.progress
-        torch.manual_seed(derived_seed(self.config.seed, "dropout", self.step, self.world.rank))
+        seed_global(self.device, derived_seed(self.config.seed, "dropout", self.step, self.world.rank))
         set_learning_rate(self.optimizer, learning_rate(self.config, progress.share))
         self.model.train()
+        self._forward.begin_step()
         step = self._step(progress)
-        loss = self.method.loss(step)
+        with without_waiting():
+            loss = self._loss(step)
         self._check(loss, step.notes)
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -185,7 +194,7 @@ class Training:
 
     def _step(self, progress: Progress) -> Step:
         chosen = self.order.groups(progress.epoch, progress.step % self.order.steps_per_epoch)
-        batch = self.data.batch(chosen, self.world.share).to(self.device)
+        batch = batch_on(self._dealt(progress.epoch).batch(chosen, self.world.share), self.device)
         return Step(
             batch=batch,
             network=self._forward,
@@ -197,11 +206,23 @@ class Training:
             generator=derived_generator(self.device, self.config.seed, "method", self.step, self.world.rank),
         )
 
+    def _dealt(self, epoch: int) -> WeakDataset:
+        """The data of an epoch: samples of one population are dealt out anew each time."""
+        if self._epoch_data is None or self._epoch_data[0] != epoch:
+            generator = derived_generator("cpu", self.config.seed, "dealt", epoch)
+            self._epoch_data = epoch, self.data.regrouped(generator)
+        return self._epoch_data[1]
+
     def _view(self, name: str, instances: Tensor) -> Tensor:
-        look = getattr(self.views, name.split("_")[0])
-        generator = derived_generator(self.device, self.config.seed, name, self.step, self.world.rank)
-        seen: Tensor = look(instances, generator)
+        look, seed = name.split("_")[0], derived_seed(self.config.seed, name, self.step, self.world.rank)
+        if self._view_graphs is not None and len(instances):
+            return self._view_graphs(look, instances, seed)
+        seen: Tensor = getattr(self.views, look)(instances, torch.Generator(self.device).manual_seed(seed))
         return seen
+
+    def _loss(self, step: Step) -> Tensor:
+        replayed = None if self._objective is None else self._objective(step)
+        return self.method.loss(step) if replayed is None else replayed
 
     def _check(self, loss: Tensor, notes: Mapping[str, Tensor]) -> None:
         """Nothing moves on a loss that is no number. On a GPU nobody waits: it is noticed at the end of the epoch."""

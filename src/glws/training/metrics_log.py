@@ -183,6 +183,8 @@ class TensorBoardMirror:
             return
         try:
             self._show(row)
+        except ImportError:
+            self._is_broken = True  # it is not installed: nobody asked for it
         except Exception as error:  # a convenience must not end a run of many hours
             self._is_broken = True
             self._report(f"not shown in TensorBoard: {' '.join(str(error).split())[:200]}")

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from glws.methods.step import Outputs
 from glws.training.config import TrainingConfig
+from glws.training.graphs import NetworkGraphs
 from glws.training.world import World
 
 
@@ -21,39 +22,57 @@ class WithFeatures(nn.Module):
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
-        self._kept: list[Tensor] = []
         layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
-        if layers:
-            layers[-1].register_forward_pre_hook(lambda module, inputs: self._kept.append(inputs[0]))
+        self._last = layers[-1:]
 
     def forward(self, instances: Tensor) -> tuple[Tensor, Tensor]:
         """Logits and features."""
-        self._kept.clear()
-        logits = self.model(instances)
-        features = self._kept[-1] if self._kept else logits
-        self._kept.clear()
-        return logits, features.flatten(1)
+        kept: list[Tensor] = []
+        hooks = [last.register_forward_pre_hook(lambda _, inputs: kept.append(inputs[0])) for last in self._last]
+        try:
+            logits: Tensor = self.model(instances)
+        finally:
+            for hook in hooks:  # nothing stays behind on a network that many of these may share
+                hook.remove()
+        return logits, (kept[-1] if kept else logits).flatten(1)
 
 
 class Forward:
-    """Answers of a network for the rows of all processes, from the instances of this one."""
+    """Answers of a network for the rows of all processes, from the instances of this one.
+
+    With `speed="graphs"` a network in training is replayed from CUDA graphs, where there is a GPU.
+    """
 
     def __init__(self, model: nn.Module, config: TrainingConfig, device: torch.device, world: World) -> None:
         self.model = model
-        self.call: Any = WithFeatures(model)
+        self.call = WithFeatures(model)
         self.dtype = torch.float64 if config.precision == "float64" else torch.float32
         self.is_half = config.precision == "bfloat16"
         self.device, self.world = device, world
+        is_replayed = config.speed == "graphs" and device.type == "cuda"
+        self._graphs = NetworkGraphs(model, self.call, self._precision) if is_replayed else None
+
+    def begin_step(self) -> None:
+        """What was computed with gradient before is done with."""
+        if self._graphs is not None:
+            self._graphs.begin_step()
 
     def __call__(self, instances: Tensor) -> Outputs:
         """Logits and features of all rows, in float32 or wider."""
-        with self._precision():
-            logits, features = self.call(laid_out(instances.to(self.dtype)))
+        logits, features = self._answers(laid_out(instances.to(self.dtype)))
         own = Outputs(*(values.to(self.dtype) for values in (logits, features)))
         return Outputs(self.world.gathered(own.logits), self.world.gathered(own.features))
 
+    def _answers(self, instances: Tensor) -> tuple[Tensor, Tensor]:
+        if self._graphs is not None and self.model.training and len(instances):
+            return self._graphs(instances)
+        with self._precision():
+            answers: tuple[Tensor, Tensor] = self.call(instances)
+            return answers
+
     def _precision(self) -> AbstractContextManager[Any]:
-        return torch.autocast(self.device.type, torch.bfloat16) if self.is_half else nullcontext()
+        # Weights are cast anew in each call: a graph must not hold on to a cast of before.
+        return torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False) if self.is_half else nullcontext()
 
 
 def laid_out(instances: Tensor) -> Tensor:

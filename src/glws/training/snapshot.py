@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from glws.errors import CheckpointError
-from glws.training.checkpoint import Checkpoint, Saved, latest
+from glws.training.checkpoint import Checkpoint, Saved, latest, sound
 from glws.training.metrics_log import Mark, TensorBoardMirror
 from glws.training.run_folder import CHECKPOINTS, RunFolder
 from glws.training.schedule import optimizer_tensors, restore_optimizer
@@ -40,16 +40,19 @@ class Snapshots:
         """Goes on from the newest sound snapshot, if there is one."""
         if self._run is None:
             return
-        if training.world.is_first:
-            found = self._run.restore(self._report)
-        training.world.wait()
-        if not training.world.is_first:
-            found = latest(self._run.path / CHECKPOINTS, lambda line: None, self._run.owner)
+        found = self._run.restore(self._report) if training.world.is_first else None
+        step = training.world.told(-1 if found is None else found.step)
+        if step >= 0 and found is None:  # another process has chosen which
+            found = next(each for each in self._sound() if each.step == step)
         if found is not None:
             _put_back(training, found)
             rows = Mark.read(found.checkpoint.facts["metrics"]).rows
             training.history[:] = self._run.metrics.rows()[:rows]  # type: ignore[assignment]
         training.world.wait()
+
+    def _sound(self) -> Iterator[Saved]:
+        assert self._run is not None
+        return sound(self._run.path / CHECKPOINTS, lambda line: None, self._run.owner)
 
     def note(self, training: Training, row: Row) -> None:
         """Adds the row of an epoch to the log."""

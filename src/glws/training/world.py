@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch import distributed as dist
 
-from glws.errors import ConfigError
+from glws.errors import ConfigError, RunError
 
 
 @dataclass(frozen=True)
@@ -61,39 +62,42 @@ class World:
                 weight.grad = torch.zeros_like(weight)
         gradients = [weight.grad for weight in weights if weight.grad is not None]
         flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
-        dist.all_reduce(flat)
+        with _talking():
+            dist.all_reduce(flat)
         totals = torch.split(flat, [gradient.numel() for gradient in gradients])
         for gradient, total in zip(gradients, totals, strict=True):
             gradient.copy_(total.view_as(gradient))
 
-    def agreed(self, tensors: Iterable[Tensor]) -> None:
-        """Gives every process the first one's values, in place."""
+    def summed(self, own: Tensor) -> Tensor:
+        """The sum over all processes of a tensor on the CPU."""
+        total = own.clone()
         if self.size > 1:
-            for tensor in tensors:
-                dist.broadcast(tensor, 0)
+            with _talking():
+                dist.all_reduce(total)
+        return total
+
+    def told(self, number: int) -> int:
+        """The number that the first process gives, for all."""
+        return int(self.summed(torch.tensor(number if self.is_first else 0)))
 
     def any(self, is_so: bool) -> bool:
-        """Whether it is so in any process."""
-        if self.size == 1:
-            return is_so
-        flag = torch.tensor(float(is_so), device=_message_device())
-        dist.all_reduce(flag, dist.ReduceOp.MAX)
-        return bool(flag)
+        """Whether it is so in any of the processes."""
+        return is_so if self.size == 1 else bool(self.summed(torch.tensor(int(is_so))) > 0)
 
     def wait(self) -> None:
         """Until all processes are here."""
-        if self.size > 1:
-            dist.barrier()
+        self.summed(torch.zeros(()))
 
 
 class _Gathered(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, own: Tensor, world: World) -> Tensor:
-        counts = _counts(len(own), own.device, world)
+        counts = _counts(len(own), world)
         padded = own.new_zeros(max(counts), *own.shape[1:])
         padded[: len(own)] = own
         pieces = [torch.empty_like(padded) for _ in counts]
-        dist.all_gather(pieces, padded)
+        with _talking():
+            dist.all_gather(pieces, padded)
         context.first, context.number = sum(counts[: world.rank]), len(own)
         return torch.cat([piece[:count] for piece, count in zip(pieces, counts, strict=True)])
 
@@ -102,24 +106,35 @@ class _Gathered(torch.autograd.Function):
         return gradient[context.first : context.first + context.number], None
 
 
-def _counts(own: int, device: torch.device, world: World) -> list[int]:
-    numbers = [torch.zeros(1, dtype=torch.int64, device=device) for _ in range(world.size)]
-    dist.all_gather(numbers, torch.tensor([own], device=device))
-    return [int(number) for number in numbers]
+def _counts(own: int, world: World) -> list[int]:
+    """How many rows each process has."""
+    counts = torch.zeros(world.size, dtype=torch.int64)
+    counts[world.rank] = own
+    found: list[int] = world.summed(counts).tolist()
+    return found
 
 
-def _message_device() -> torch.device:
-    return torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")
+@contextmanager
+def _talking() -> Iterator[None]:
+    """A process that has ended, or cannot be reached, is one line."""
+    try:
+        yield
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())[:200]
+        raise RunError(f"another process of this training is gone ({reason}); go on with --resume") from error
 
 
 def join_world() -> World:
-    """The processes that `torchrun` started, or this one alone."""
+    """The processes that `torchrun` started, or this one alone; tensors on GPUs travel by nccl, others by gloo."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         return World()
     if not dist.is_initialized():
+        local = int(os.environ.get("LOCAL_RANK", "0"))
+        if local < torch.cuda.device_count():
+            torch.cuda.set_device(local)
         try:
-            dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+            dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
         except (RuntimeError, ValueError) as error:
             reason = " ".join(str(error).split())[:200]
             raise ConfigError(f"cannot join the other processes: {reason}; start them with torchrun") from error

@@ -13,12 +13,18 @@ from __future__ import annotations
 import functools
 import importlib.util
 
+import torch
 from torch import Tensor
 
 
 def is_available(tensor: Tensor) -> bool:
     """Whether the kernels can answer for this tensor: it is on a CUDA device and Triton can be imported."""
-    return tensor.is_cuda and _has_triton()
+    return can_answer(tensor.device)
+
+
+def can_answer(device: torch.device) -> bool:
+    """Whether there are kernels for tensors of this device."""
+    return device.type == "cuda" and _has_triton()
 
 
 @functools.cache

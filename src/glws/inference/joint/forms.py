@@ -13,7 +13,9 @@ from torch import Tensor
 from glws.automata import Automaton, nothing
 from glws.automata.explore import explore_steps
 from glws.errors import DataError
+from glws.inference import gpu
 from glws.inference.forms import AbstractForm, Answer
+from glws.inference.gpu.joint import MOST_ENTRIES, gpu_joint_posterior
 from glws.inference.joint.exact import exact_posterior
 from glws.inference.joint.groups import Groups, gathered, scattered
 from glws.inference.joint.limits import MAX_SET, MOST_STATES, STATE_BUDGET
@@ -53,6 +55,8 @@ class JointCounts(AbstractForm):
 
     counts: Int[Tensor, "groups classes"]
     method: str = "auto"
+    most_states: int | None = None
+    """The largest number of count vectors of a group, where the host knows it: then a GPU need not be waited for."""
 
     def engine(self, size: int | None) -> str:
         """Count vectors have an engine of their own."""
@@ -63,6 +67,9 @@ class JointCounts(AbstractForm):
         _check_shape("counts", self.counts, potentials)
         if self.method not in METHODS:
             raise DataError(f"method must be one of {', '.join(METHODS)}, found {self.method!r}")
+        if self.is_unwatched(potentials.device):
+            assert self.most_states is not None
+            return gpu_joint_posterior(potentials, self.counts, lengths, self.most_states)
         counts = self.counts.long()
         possible = (counts >= 0).all(1) & (counts.sum(1) == lengths)
         return _answered(self._posterior, potentials, counts, lengths, possible)
@@ -77,6 +84,12 @@ class JointCounts(AbstractForm):
             return (*left[:symbol], left[symbol] - 1, *left[symbol + 1 :]) if left[symbol] else None
 
         return Automaton(*explore_steps(len(start), start, step, lambda left: not any(left)))
+
+    def is_unwatched(self, device: torch.device) -> bool:
+        """Where one launch of a kernel answers, exactly."""
+        if self.method not in ("auto", "exact") or self.most_states is None or not gpu.can_answer(device):
+            return False
+        return self.most_states <= STATE_BUDGET and len(self.counts) * self.most_states <= MOST_ENTRIES
 
     def _posterior(self, groups: Groups) -> Answer:
         """Each group by its method."""

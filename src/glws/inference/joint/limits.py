@@ -1,5 +1,10 @@
 """How far the exact answers go, and when a number is too small to be trusted. `benchmarks/joint_counts.py` measures."""
 
+from __future__ import annotations
+
+from jaxtyping import Int
+from torch import Tensor
+
 STATE_BUDGET = 65_536
 """Above this many count vectors, Π_k (n_k + 1), "auto" takes the corrected tilt.
 
@@ -19,3 +24,16 @@ sum, below 1e-308, became zero."""
 
 TABLE_ENTRIES = 1 << 22
 """Plain torch takes so many groups at once that a table stays below this many numbers."""
+
+
+def most_states(counts: Int[Tensor, "groups classes"]) -> int | None:
+    """The largest number of count vectors of a group, up to the next power of two; None for counts on a GPU.
+
+    >>> import torch
+    >>> most_states(torch.tensor([[1, 0, 2], [3, 1, 1]]))
+    16
+    """
+    if counts.device.type != "cpu" or len(counts) == 0:
+        return None
+    largest = int((counts.clamp_min(0).double() + 1).prod(1).max().clamp_max(1e15))
+    return 1 << (largest - 1).bit_length()

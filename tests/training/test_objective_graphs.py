@@ -1,0 +1,83 @@
+"""The recorded objective against the method itself, with a stand-in for CUDA graphs that calls what it was given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+from torch import Tensor
+
+from glws.data import WeakDataset
+from glws.inference.forms import Counts, TableWeights
+from glws.methods import GLWS
+from glws.methods.step import step_of
+from glws.supervision import Labels, PartialLabels, Proportions
+from glws.training import objective_graphs
+from glws.training.objective_graphs import ObjectiveGraphs
+
+
+class CalledAgain:
+    """Instead of `Replayed`: what it reads may change in place between calls, and nothing else."""
+
+    def __init__(self, function: Callable[[], tuple[Tensor, ...]]) -> None:
+        self.function = function
+        function()
+
+    def __call__(self) -> tuple[Tensor, ...]:
+        return tuple(result.clone() for result in self.function())
+
+
+@pytest.fixture(autouse=True)
+def _on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objective_graphs, "Replayed", CalledAgain)
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)
+    for kind in (TableWeights, Counts):
+        monkeypatch.setattr(kind, "is_unwatched", lambda form, device: True)
+
+
+def data(kinds: int) -> WeakDataset:
+    drawn = torch.Generator().manual_seed(0)
+    sizes = torch.randint(2, 7, (12,), generator=drawn).tolist()
+    groups = [torch.randint(60, (size,), generator=drawn).tolist() for size in sizes]
+    labels = torch.randint(2, (60,), generator=drawn)
+    counts = Proportions.of([int(labels[group].sum()) for group in groups])
+    if kinds == 1:
+        return WeakDataset(torch.zeros(60, 1), groups, counts)
+    candidates = PartialLabels.of(torch.tensor([[1, 0], [1, 1], [0, 1]]).bool())
+    return WeakDataset(torch.zeros(60, 1), [groups, [[3], [5], [9]]], [counts, candidates])
+
+
+METHODS = [GLWS(), GLWS(e_step="same"), GLWS(m_step="weak"), GLWS(supervised=0.3, reduction="group")]
+
+
+@pytest.mark.parametrize("method", [*METHODS, GLWS(weights=(0.5, 2.0))], ids=str)
+def test_loss_gradient_and_notes_are_those_of_the_method(method: GLWS) -> None:
+    learned, drawn = data(1 if method.weights is None else 2), torch.Generator().manual_seed(1)
+    graphs = ObjectiveGraphs(method)
+    for chosen in torch.arange(12).split(3):
+        batch = learned.batch([chosen, torch.tensor([0, 2])][: len(learned.weak)])
+        views = {name: torch.randn(len(batch.instances), 2, generator=drawn) for name in ("weak", "strong")}
+        answers = [asked(call, batch, views) for call in (method.loss, graphs)]
+        for one, other in zip(*answers, strict=True):
+            torch.testing.assert_close(one, other)
+    assert len(graphs._recorded) < 4  # shapes recur
+
+
+def asked(call: Callable[..., Tensor | None], batch: object, views: dict[str, Tensor]) -> Sequence[Tensor]:
+    leaves = {name: logits.clone().requires_grad_() for name, logits in views.items()}
+    step = step_of(batch, leaves)  # type: ignore[arg-type]
+    loss = call(step)
+    assert loss is not None
+    loss.backward()  # type: ignore[no-untyped-call]
+    gradients = [torch.zeros(1) if leaf.grad is None else leaf.grad for leaf in leaves.values()]
+    return [loss.detach(), *gradients, *(step.notes[name] for name in sorted(step.notes))]
+
+
+def test_what_the_host_has_to_look_at_is_left_to_the_method() -> None:
+    batch = data(1).batch([torch.arange(2)])
+    views = {name: torch.zeros(len(batch.instances), 2) for name in ("weak", "strong")}
+    assert ObjectiveGraphs(GLWS(multiclass="joint"))(step_of(batch, views)) is None
+    labels = WeakDataset(torch.zeros(2, 1), [[0], [1]], Labels.of([0, 1], 2), torch.zeros(2, 2))
+    step = step_of(labels.batch([torch.arange(2)]), {"strong": torch.zeros(2, 2), "weak": torch.zeros(2, 2)})
+    assert ObjectiveGraphs(GLWS())(step) is None  # evidence
