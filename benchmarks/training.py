@@ -1,6 +1,6 @@
 """Steps of the training loop on a CUDA device: how long they take, what takes it, and whether they can be repeated.
 
-    python benchmarks/training.py [--json FILE]
+    python benchmarks/training.py [--network NAME] [--json FILE]
     python benchmarks/training.py --mnist FOLDER [--seed N] [--epochs N] [--speed graphs] [--json FILE]
 
 The first trains LeNet-5 and WRN-28-2 on random images in 12 bags of 10 (10 classes, all counts known), with the views
@@ -19,7 +19,7 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -194,17 +194,17 @@ def memory_growth(speed: str) -> dict[str, int]:
     return {"allocated": found[1][0] - found[0][0], "reserved": found[1][1] - found[0][1]}
 
 
-def steps_report() -> dict[str, Any]:
+def steps_report(networks: Sequence[str]) -> dict[str, Any]:
     report: dict[str, Any] = {"network alone": {}, "rows": []}
-    for network in CASES:
+    for network in networks:
         report["network alone"][network] = {speed: network_alone(network, speed) for speed in SPEEDS}
         print("network alone", network, report["network alone"][network], flush=True)
-    for network in CASES:
+    for network in networks:
         for speed in SPEEDS:
             row = measured(network, speed, "float32")
             report["rows"].append(row)
             show(row)
-    report["same bits"] = {f"{network} {speed}": same_bits(network, speed) for network in CASES for speed in SPEEDS}
+    report["same bits"] = {f"{network} {speed}": same_bits(network, speed) for network in networks for speed in SPEEDS}
     report["memory"] = {speed: memory_growth(speed) for speed in SPEEDS}
     print("same bits", report["same bits"], "memory", report["memory"], flush=True)
     return report
@@ -245,6 +245,7 @@ def mnist_report(folder: str, seed: int, epochs: int, speed: str) -> dict[str, A
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--network", choices=list(CASES), help="only this one")
     parser.add_argument("--mnist", help="the folder of the MNIST files")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--epochs", type=int, default=60)
@@ -254,7 +255,7 @@ def main() -> None:
     if arguments.mnist:
         report = mnist_report(arguments.mnist, arguments.seed, arguments.epochs, arguments.speed)
     else:
-        report = steps_report()
+        report = steps_report([arguments.network] if arguments.network else list(CASES))
     if arguments.json:
         arguments.json.write_text(json.dumps(report, indent=1))
 

@@ -29,6 +29,9 @@ def paper(
     epochs: Annotated[int | None, typer.Option(metavar="N", help="Instead of the paper's number.", min=1)] = None,
     device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda or cuda:N.")] = "auto",
     processes: Annotated[int, typer.Option(metavar="N", help="How many runs at once.", min=1)] = 1,
+    speed: Annotated[
+        Literal["eager", "graphs"], typer.Option(help="On a GPU, graphs replay what a step launches.")
+    ] = "eager",
     seconds: Annotated[
         float | None, typer.Option(metavar="N", help="Begin no further run after so many seconds.")
     ] = None,
@@ -61,7 +64,7 @@ def paper(
         todo = _todo(names, dataset, cell, method.split(","), _seeds(seeds), epochs)
         from glws.paper.running import Crowd, run_all
 
-        crowd = Crowd(results, folder, device, runs, processes, seconds)
+        crowd = Crowd(results, folder, device, runs, processes, seconds, speed)
         failed = run_all(todo, crowd, typer.echo)
         if failed:
             typer.echo(f"glws: {failed} of the runs failed", err=True)

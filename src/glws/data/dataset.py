@@ -57,6 +57,30 @@ class DatasetInstances:
         return torch.stack([torch.as_tensor(item[0] if isinstance(item, tuple) else item) for item in items])
 
 
+SMALL_TABLE = 1 << 20
+
+
+class _Rows(torch.autograd.Function):
+    """`values[rows]`. On a GPU the gradients of a row are added up by a product with zeros and ones: two kernels, and
+    the same bits each time, where torch would sort the row numbers."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, rows: Tensor) -> Tensor:
+        ctx.save_for_backward(rows)
+        ctx.number = len(values)
+        return values[rows]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (rows,) = ctx.saved_tensors
+        flat, places = gradient.reshape(-1, gradient.shape[-1]), rows.reshape(-1)
+        if gradient.is_cuda and ctx.number * len(places) <= SMALL_TABLE:
+            chosen = places == torch.arange(ctx.number, device=rows.device)[:, None]
+            return chosen.to(flat.dtype) @ flat, None
+        total = flat.new_zeros(ctx.number, flat.shape[1])
+        return total.index_add_(0, places, flat), None
+
+
 @dataclass(frozen=True, eq=False)
 class BatchPart:
     """The groups of one kind in a batch: rows of the batch's instances, and what is known about each group."""
@@ -68,7 +92,8 @@ class BatchPart:
 
     def gather(self, log_probs: Float[Tensor, "rows classes"]) -> Float[Tensor, "groups instances classes"]:
         """Predictions for the distinct instances, laid out for the groups."""
-        return log_probs[self.rows.to(log_probs.device)]
+        laid_out: Tensor = _Rows.apply(log_probs, self.rows.to(log_probs.device))  # type: ignore[no-untyped-call]
+        return laid_out
 
     def to(self, device: torch.device | str) -> BatchPart:
         """The same part with the row numbers and weak labels on another device; lengths and group numbers stay."""

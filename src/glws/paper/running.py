@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -63,7 +63,12 @@ def runnable(one: Cell) -> bool:
 
 
 def run_cell(
-    run: PaperRun, results: Path, folder: Path | None = None, device: str = "auto", runs: Path | None = None
+    run: PaperRun,
+    results: Path,
+    folder: Path | None = None,
+    device: str = "auto",
+    runs: Path | None = None,
+    speed: Literal["eager", "graphs"] = "eager",
 ) -> dict[str, Any]:
     """Trains one run and writes its result; a result that is there is read instead.
 
@@ -74,7 +79,7 @@ def run_cell(
         known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return known
     one, source = cell(run.setting, run.dataset, run.cell), load(run.dataset, folder, verify=False)
-    made = plan(one, run.method, run.seed, device, run.epochs, **run.options)
+    made = plan(one, run.method, run.seed, device, run.epochs, speed, **run.options)
     began = time.perf_counter()
     images, record = weak_data(one, source, run, made, device)
     began_training = time.perf_counter()
@@ -165,6 +170,7 @@ class Crowd:
     runs: Path | None = None
     processes: int = 1
     seconds: float | None = None
+    speed: Literal["eager", "graphs"] = "eager"
 
 
 def run_all(todo: Sequence[PaperRun], crowd: Crowd, report: Callable[[str], None] = print) -> int:
@@ -219,7 +225,7 @@ def _work(left: Sequence[PaperRun], crowd: Crowd, place: Any, began: float) -> i
 def _attempt(run: PaperRun, crowd: Crowd) -> int:
     """Runs one; a failure is said and counted, and does not keep the others."""
     try:
-        result = run_cell(run, crowd.results, crowd.folder, crowd.device, crowd.runs)
+        result = run_cell(run, crowd.results, crowd.folder, crowd.device, crowd.runs, crowd.speed)
     except Exception as error:  # one cell that breaks must not take the table with it
         print(f"{run.name}: {type(error).__name__}: {' '.join(str(error).split())[:300]}", flush=True)
         return 1

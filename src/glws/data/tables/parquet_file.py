@@ -35,17 +35,35 @@ class ParquetFile(AbstractTableFile):
 
     def stretches(self, names: Sequence[str]) -> Iterator[Stretch]:
         """Stretches of at most 65,536 rows."""
-        start = 0
+        yield from self.part(names, 0, self.file.metadata.num_rows)
+
+    def part(self, names: Sequence[str], first: int, last: int) -> Iterator[Stretch]:
+        """The same for the rows from `first` up to `last`; row groups without any of them are not read."""
+        chosen, start, end = self._row_groups(first, last)
         try:
-            for batch in self.file.iter_batches(ROWS_AT_ONCE, columns=list(names), use_threads=False):
-                rows = np.arange(start, start + batch.num_rows)
-                cells = {name: self._cells(name, batch.column(name)) for name in names}
-                yield Stretch(str(self.path), "row", rows, cells)
+            for batch in self.file.iter_batches(ROWS_AT_ONCE, chosen, list(names), use_threads=False):
+                low, high = max(first - start, 0), min(last - start, batch.num_rows)
+                if high > low:
+                    yield self._stretch(names, batch.slice(low, high - low), start + low)
                 start += batch.num_rows
         except (self.arrow.ArrowException, OSError) as error:
             raise DataError(f"{self.path}: damaged, or not read by this pyarrow ({_first_line(error)})") from error
-        if start != self.num_rows:
-            raise DataError(f"{self.path}: damaged: it claims {self.num_rows:,} rows and holds {start:,}")
+        if start != end:
+            raise DataError(f"{self.path}: damaged: it claims {end:,} rows and holds {start:,}")
+
+    def _stretch(self, names: Sequence[str], batch: Any, start: int) -> Stretch:
+        rows = np.arange(start, start + batch.num_rows)
+        return Stretch(str(self.path), "row", rows, {name: self._cells(name, batch.column(name)) for name in names})
+
+    def _row_groups(self, first: int, last: int) -> tuple[list[int], int, int]:
+        """The row groups that hold rows from `first` up to `last`, and the rows where they begin and end."""
+        about = self.file.metadata
+        sizes = [about.row_group(number).num_rows for number in range(about.num_row_groups)]
+        edges = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+        if edges[-1] != about.num_rows:
+            raise DataError(f"{self.path}: damaged: it claims {about.num_rows:,} rows and holds {edges[-1]:,}")
+        chosen = [number for number in range(len(sizes)) if edges[number] < last and edges[number + 1] > first]
+        return (chosen, int(edges[chosen[0]]), int(edges[chosen[-1] + 1])) if chosen else ([], 0, 0)
 
     def close(self) -> None:
         """Closes the file."""

@@ -1,9 +1,10 @@
-"""`read_table`: from a description to checked arrays, in one pass over the file."""
+"""`read_table`: from a description to checked arrays, in one pass over the file, or a part of it in two."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,9 @@ from glws.data.tables.block_reading import BlockReader
 from glws.data.tables.cells import ClassNames, Stretch, rows_with_any, shown
 from glws.data.tables.csv_file import CsvFile
 from glws.data.tables.description import Description, check_known, read_description
-from glws.data.tables.grouping import rearrange_rows, sorting_order
+from glws.data.tables.grouping import members_of, rearrange_rows, sorting_order
 from glws.data.tables.parquet_file import ParquetFile
+from glws.data.tables.shard import Shard, shard_bounds
 from glws.data.tables.stack import Stack
 from glws.data.tables.table import Table
 from glws.data.tables.table_file import AbstractTableFile
@@ -28,7 +30,7 @@ FORMATS = {".csv": "text", ".tsv": "text", ".txt": "text", ".parquet": "parquet"
            ".npz": "npz", ".h5": "hdf", ".hdf5": "hdf"}  # fmt: skip
 
 
-def read_table(source: str | os.PathLike[str] | Mapping[str, Any]) -> Table:
+def read_table(source: str | os.PathLike[str] | Mapping[str, Any], part: tuple[int, int] | None = None) -> Table:
     """Reads the data that a description describes: a YAML file, or a mapping with the same keys.
 
         data: bags.csv                      # CSV, parquet, npz or HDF5
@@ -43,10 +45,18 @@ def read_table(source: str | os.PathLike[str] | Mapping[str, Any]) -> Table:
     label is empty is an error, or with `missing: skip` not part of that block. A pattern never picks a column that is
     used as a group, a weak label or a label. Everything is checked on the way; an error names the file, the line or
     row, the column and what was found there.
+
+    `part` is (rank, size) of a process among several that read the same file: it gets the groups, weak labels and true
+    labels of all, and the features of its own rows only. That needs a parquet file in which the rows of each group of
+    the first block stand together; from others everything is read, and the table's `note` says so.
     """
     about = read_description(source)
     with open_table(about) as file:
-        return _Reading(about, file).table()
+        if part is None or about.image:
+            return _Reading(about, file).table()
+        reading = _Reading(about, file)
+        reason = reading.reason_to_read_all(part[1])
+        return reading.part(*part) if reason is None else replace(_Reading(about, file).table(), note=reason)
 
 
 def open_table(about: Description) -> AbstractTableFile:
@@ -81,34 +91,71 @@ class _Reading:
         self.unit = "row"
 
     def table(self) -> Table:
-        for stretch in self.file.stretches(self._needed()):
-            self._add(stretch)
+        """All of it, in one pass."""
+        for stretch in self.file.stretches(list(dict.fromkeys([*self.names, *self._known()]))):
+            self._add_instances(stretch)
+            self._add_known(stretch)
+        return self._table(self._order())
+
+    def reason_to_read_all(self, size: int) -> str | None:
+        """Why `part` cannot be had for so many processes; None if it can: then all but the features has been read."""
+        path = self.file.path
+        if not isinstance(self.file, ParquetFile) or not self._known():
+            return f"{path}: every process reads all of it; only of a parquet file with groups each can read its part"
+        for stretch in self.file.stretches(self._known()):
+            self._add_known(stretch)
+        if self._order() is not None:
+            return f"{path}: every process reads all of it, because the rows of a group do not stand together"
+        if self._bounds(size) is None:
+            return f"{path}: every process reads all of it, because there are fewer groups than processes"
+        return None
+
+    def part(self, rank: int, size: int) -> Table:
+        """With the features of one part, in a second pass over its rows."""
+        bounds, file = self._bounds(size), self.file
+        assert bounds is not None
+        assert isinstance(file, ParquetFile)
+        first, last = bounds[rank], bounds[rank + 1]
+        self.features = Stack(file.path, last - first, np.float32)
+        for stretch in file.part(self.names, first, last):
+            self._add_instances(stretch)
+        example = self._matrix(next(file.part(self.names, 0, 1)))
+        return replace(self._table(None), shard=Shard(bounds, rank, example))
+
+    def _bounds(self, size: int) -> tuple[int, ...] | None:
+        if not self.blocks or self.blocks[0].about.group is None:
+            return shard_bounds(None, len(self.rows.result()), size)
+        numbers = self.blocks[0].numbers()
+        return shard_bounds(members_of(numbers, int(numbers.max(initial=-1)) + 1)[0], len(numbers), size)
+
+    def _table(self, order: NDArray[np.int64] | None) -> Table:
         if not len(self.rows.result()):
             raise DataError(f"{self.file.path}: there are no rows")
-        order = self._order()
         features = self._features(order)
         rows, labels = self._arranged(self.rows, order), self._arranged(self.labels, order)
         blocks = tuple(block.result(order, rows, self.unit) for block in self.blocks)
         return Table(str(self.file.path), self.unit, features, self.feature_names, self.about.classes, blocks, rows,
                      labels if self.about.label else None)  # fmt: skip
 
-    def _needed(self) -> list[str]:
-        names = [*self.names, *([self.about.image] if self.about.image else [])]
-        names += [self.about.label] if self.about.label else []
+    def _known(self) -> list[str]:
+        """The columns that say something of instances and groups, or where the images are."""
+        names = [*([self.about.image] if self.about.image else []), *([self.about.label] if self.about.label else [])]
         names += [name for block in self.about.blocks for name in block.columns]
         return list(dict.fromkeys(names))
 
-    def _add(self, stretch: Stretch) -> None:
-        self.unit = stretch.unit
-        if self.about.image:
-            self.images += _image_paths(stretch, self.about.image, self.file.path.parent)
-        else:
-            self.features.add(self._matrix(stretch))
+    def _add_known(self, stretch: Stretch) -> None:
         if self.about.label:
             self.labels.add(stretch.class_numbers(self.about.label, self.classes))
         self.rows.add(stretch.rows)
         for block in self.blocks:
             block.add(stretch)
+
+    def _add_instances(self, stretch: Stretch) -> None:
+        self.unit = stretch.unit
+        if self.about.image:
+            self.images += _image_paths(stretch, self.about.image, self.file.path.parent)
+        else:
+            self.features.add(self._matrix(stretch))
 
     def _matrix(self, stretch: Stretch) -> NDArray[np.float32]:
         columns = [finite_numbers(stretch, name) for name in self.names]

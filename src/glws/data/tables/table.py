@@ -15,6 +15,7 @@ from glws.data.dataset import WeakDataset
 from glws.data.groups import Groups
 from glws.data.sources.images import ImageFiles
 from glws.data.tables.kinds import KINDS
+from glws.data.tables.shard import Shard, ShardInstances
 from glws.errors import DataError, GlwsError
 from glws.supervision import AbstractSupervision, Constraints
 
@@ -51,6 +52,9 @@ class Table:
     `features` is `[rows, columns]` in float32, or images in files. Rows stand in the order of the first block's groups,
     and within a group in the order of the file; `row_numbers` says where each came from: its line in a CSV file (the
     header is line 1), its row from 0 on in other files. `labels` are true classes for evaluation, -1 where not known.
+
+    Where only a part was read, `features` has the rows that `shard` says, and everything else is of all rows; `note`
+    says why, if everything was read although a part was asked for.
     """
 
     path: str
@@ -61,6 +65,8 @@ class Table:
     blocks: tuple[WeakBlock, ...]
     row_numbers: NDArray[np.int64]
     labels: NDArray[np.int64] | None = None
+    shard: Shard | None = None
+    note: str = ""
 
     def __len__(self) -> int:
         return len(self.row_numbers)
@@ -88,7 +94,13 @@ class Table:
         """Everything together, to train on: the features, and the groups and weak labels of all blocks."""
         groups = [Groups(torch.from_numpy(block.offsets), torch.from_numpy(block.members)) for block in self.blocks]
         weak = [self.supervision(number, check) for number in range(len(self.blocks))]
-        return WeakDataset(self.features, groups, weak, check=False)  # `supervision` has checked them
+        return WeakDataset(self._instances(), groups, weak, check=False)  # `supervision` has checked them
+
+    def _instances(self) -> Any:
+        if self.shard is None or isinstance(self.features, ImageFiles):
+            return self.features
+        values, example = torch.from_numpy(self.features), torch.from_numpy(self.shard.example)
+        return ShardInstances(values, self.shard.bounds, self.shard.rank, example)
 
     def _renamed(self, message: str, block: WeakBlock) -> str:
         found = re.match(r"group (\d+): ", message)

@@ -16,7 +16,7 @@ from glws.data.weaken import bags, pair_confidence, pairs, single, unlabeled
 from glws.data.weaken.confidence import held_out_scores, positive_scores
 from glws.data.weaken.record import Weakened
 from glws.errors import DataError
-from glws.rules import check_keys, rule_of
+from glws.rules import check_keys, check_name, rule_of
 from glws.supervision import Labels
 
 Defaults = Callable[[int], dict[str, Any]]
@@ -133,7 +133,7 @@ def simulated(
 
 
 def _setting(name: str, options: Mapping[str, Any]) -> Setting:
-    check_keys({name: None}, SETTINGS, "setting")
+    check_name("setting", name, SETTINGS)
     chosen = SETTINGS[name]
     check_keys(options, chosen.options, f"setting.{name}")
     for key, value in options.items():
