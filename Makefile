@@ -6,7 +6,7 @@ READY := .venv/.ready
 .PHONY: run test quick check format bench mutants clean
 
 run: $(READY)
-	$(BIN)/glws explain "count(1) == 2" --classes 2 --length 4 --probs 0.9,0.2,0.6,0.5 --out build/explain.svg
+	$(BIN)/glws train
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2

@@ -28,9 +28,19 @@ def described(tmp_path: Path) -> Path:
 def test_healthy_data_is_said_to_be_healthy(described: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["doctor", str(described)]) == 0
     printed = capsys.readouterr().out
-    assert "4 instances, classes benign, malignant" in printed
+    assert "4 instances, 2 features, classes benign, malignant" in printed
     assert "proportions: 2 groups of 2 to 2 instances" in printed
-    assert "nothing to complain about" in printed
+    assert "true labels" not in printed
+    assert printed.endswith(f"nothing to complain about\nnext: glws train --data {described}\n")
+
+
+def test_true_labels_are_counted(described: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    described.write_text(DESCRIPTION + "label: t\n")
+    lines = HEALTHY.splitlines()
+    labelled = [f"{lines[0]},t", *(f"{line},{'benign' if number else ''}" for number, line in enumerate(lines[1:]))]
+    (described.parent / "bags.csv").write_text("\n".join(labelled) + "\n")
+    assert run(["doctor", str(described)]) == 0
+    assert "true labels of 3 instances, for evaluation only" in capsys.readouterr().out
 
 
 def test_infeasible_groups_are_errors_by_their_own_names(described: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -51,7 +61,7 @@ def test_findings_can_be_had_as_json(described: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["doctor", "missing.yaml"], "missing.yaml: cannot be read"),
+        (["doctor", "missing.yaml"], "missing.yaml: there is no such file"),
         (["doctor"], "missing argument"),
         (["data", "get"], "which data set?"),
         (["data", "get", "mnits"], "no data set is called 'mnits'; did you mean mnist?"),

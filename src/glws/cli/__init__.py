@@ -59,7 +59,8 @@ def application() -> typer.Typer:
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
-        epilog='Example:  glws explain "count(1) == 2" --length 4 --probs 0.9,0.2,0.6,0.5 --out picture.svg',
+        epilog="To begin: glws train. With data of your own: glws doctor data.yaml, glws train --data data.yaml, "
+        "glws label runs/data-1 --out labels.parquet.",
     )
     app.callback(invoke_without_command=True)(_glws)
     for name, function in COMMANDS:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glws.cli.paths import check_description
+
 if TYPE_CHECKING:
     from glws.data.doctor import Finding
     from glws.data.tables import Table
@@ -21,7 +23,8 @@ def doctor(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="The YAML file that describes the data.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Look for groups that cannot be, contradictions, and labels that cannot be learned; exit 1 on errors."""
+    """Look for groups that cannot be, contradictions, and classes that cannot be learned; exit 1 on errors."""
+    check_description(data)
     from glws.data.doctor import examine
     from glws.data.tables import read_table
 
@@ -31,22 +34,30 @@ def doctor(
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:
-        _print(table, findings)
+        _print(data, table, findings)
     if any(finding.level == "error" for finding in findings):
         raise typer.Exit(FOUND_ERRORS)
 
 
-def _print(table: Table, findings: list[Finding]) -> None:
+def _print(path: Path, table: Table, findings: list[Finding]) -> None:
     from rich.console import Console
     from rich.text import Text
 
     console = Console(highlight=False, soft_wrap=True)
-    console.print(Text(f"{table.path}: {len(table):,} instances, classes {', '.join(table.classes)}"))
+    console.print(Text(f"{table.path}: {len(table):,} instances, {_inputs(table)}, classes {', '.join(table.classes)}"))
     for block in table.blocks:
         lengths = block.lengths
         sizes = f"{lengths.min()} to {lengths.max()} instances" if len(lengths) else "empty"
         console.print(Text(f"  {block.kind}: {len(block):,} groups of {sizes}"))
+    if table.labels is not None:
+        console.print(f"  true labels of {int((table.labels >= 0).sum()):,} instances, for evaluation only")
     for finding in findings:
         console.print(Text(f"{finding.level}: ", STYLES[finding.level]), Text(finding.message), sep="")
     if not findings:
         console.print("nothing to complain about")
+    if table.blocks and not any(finding.level == "error" for finding in findings):
+        console.print(Text(f"next: glws train --data {path}"))
+
+
+def _inputs(table: Table) -> str:
+    return f"{len(table.feature_names):,} features" if table.feature_names else "images"

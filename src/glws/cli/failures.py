@@ -56,8 +56,24 @@ def _usage_text(error: Exception) -> str:
     option, meant = getattr(error, "option_name", None), getattr(error, "possibilities", None)
     if option and meant:
         return f"no such option {option}; did you mean {' or '.join(sorted(meant)[:3])}?"
+    if option and _is_setting(error, option):
+        return f"no such option {option}; settings of training are written training.{_key(option)}=..., without dashes"
     message = _one_line(error.format_message() if hasattr(error, "format_message") else str(error))
     return message[:1].lower() + message[1:].rstrip(".")
+
+
+def _is_setting(error: Exception, option: str) -> bool:
+    """Whether somebody wrote --epochs for training.epochs."""
+    from dataclasses import fields
+
+    from glws.training.config import TrainingConfig
+
+    command = getattr(getattr(error, "ctx", None), "info_name", None)
+    return command == "train" and _key(option) in [item.name for item in fields(TrainingConfig)]
+
+
+def _key(option: str) -> str:
+    return option.lstrip("-").replace("-", "_")
 
 
 def _one_line(message: str) -> str:

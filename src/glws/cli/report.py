@@ -11,7 +11,7 @@ from glws.cli.failures import UsageError
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="The folder of a finished run, or several.")],
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where the page goes. Default: report.html in the only run.")
     ] = None,
@@ -21,6 +21,8 @@ def report(
         raise UsageError("a comparison of several runs needs --out FILE.html")
     if out is not None and out.suffix != ".html":
         raise UsageError(f"--out must end in .html, found {str(out)!r}")
+    if out is not None and out.is_dir():
+        raise UsageError(f"--out {out}: it is a folder")
     from glws.files import write_text
     from glws.jobs.content import stored_content
     from glws.report import page
@@ -31,6 +33,7 @@ def report(
         run = RunFolder.open(folder)
         if not run.is_finished:
             raise UsageError(f"{folder} is not finished; go on with it: glws train --resume {folder}")
+        run.rows()  # they are sound
         contents.append(stored_content(run))
     path = out or runs[0] / "report.html"
     write_text(path, page(contents))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glws.cli.failures import UsageError
+from glws.cli.paths import DESCRIPTIONS, TABLES, check_description
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,19 +23,28 @@ if TYPE_CHECKING:
     from glws.training.world import World
 
 SIGNALLED = 128
+SMALL_NETWORK = 1_000_000
+"""With fewer weights than this, threads spend more time on waiting for each other than on work."""
 
 
 def train(
     config: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[CONFIG] [KEY=VALUE]...", help="A YAML file, and changes such as training.epochs=5."),
+        typer.Argument(metavar="CONFIG KEY=VALUE", help="A YAML file if you like, then changes: training.epochs=5."),
     ] = None,
     data: Annotated[
-        str | None, typer.Option(metavar="NAME|FILE", help="A data set (digits, mnist, ...) or the YAML of a table.")
+        str | None,
+        typer.Option(metavar="NAME|FILE", help="A data set (see glws data), or the YAML that describes your table."),
     ] = None,
-    kind: Annotated[str | None, typer.Option(metavar="SETTING", help="How a data set is weakened.")] = None,
-    method: Annotated[str | None, typer.Option(metavar="NAME", help="How to learn; see glws methods.")] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where the run goes. Default: runs/NAME.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(metavar="SETTING", help="How a data set is weakened: proportions, partial_labels, ...")
+    ] = None,
+    method: Annotated[
+        str | None, typer.Option(metavar="NAME", help="How to learn (see glws methods). Default: glws.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where the run goes. Default: the next free runs/NAME-NUMBER.")
+    ] = None,
     resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with a run that was cut off.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole configuration and stop.")] = False,
     allow_code: Annotated[
@@ -46,7 +58,9 @@ def train(
         _refuse_with_resume(words, {**shorthand, "out": out, "dry-run": dry_run or None})
         _go_on(resume, allow_code)
         return
+    _check_data(data, kind)
     asked = _config(words, shorthand)
+    _check_together(asked)
     if dry_run:
         _print_config(asked)
         return
@@ -63,26 +77,77 @@ def _config(words: list[str], shorthand: Mapping[str, str | None]) -> JobConfig:
     from glws.jobs.config import FIRST_JOB, read_config
 
     path = Path(words[0]) if words and "=" not in words[0] else None
-    if path is not None and not path.is_file():
-        raise UsageError(f"{path}: there is no such file")
+    if path is not None:
+        _check_config(path)
     changes = words if path is None else words[1:]
     wrong = [word for word in changes if "=" not in word]
     if wrong:
         raise UsageError(f"expected key=value after the configuration, such as training.epochs=5; found {wrong[0]!r}")
     is_first = path is None and shorthand["data"] is None
-    return read_config(path, [*_shorthand(shorthand), *changes], FIRST_JOB if is_first else None)
+    return _with_views(read_config(path, [*_shorthand(shorthand), *changes], FIRST_JOB if is_first else None))
+
+
+def _with_views(config: JobConfig) -> JobConfig:
+    """A table of images gets the views of photographs of its size, unless it is told otherwise."""
+    if config.data.table is None or config.data.views != "auto":
+        return config
+    from dataclasses import replace
+
+    from glws.data.tables.description import read_description
+    from glws.jobs.model import usual_views
+
+    about = read_description(config.data.table)
+    return (
+        config
+        if about.image is None
+        else replace(config, data=replace(config.data, views=usual_views(about.image_size)))
+    )
+
+
+def _check_data(data: str | None, kind: str | None) -> None:
+    """A file is the description of a table, and says itself what is known."""
+    path = Path(data or "")
+    if path.suffix.lower() not in (*DESCRIPTIONS, *TABLES):
+        return
+    check_description(path)
+    if kind is not None:
+        raise UsageError(f"--kind is for data sets that are weakened; {path} says itself what is known")
+
+
+def _check_together(config: JobConfig) -> None:
+    """Settings of a published data set say nothing about a table, and the other way round."""
+    data, usual = config.data, type(config.data)()
+    is_table = data.table is not None and data.source is None
+    reason = "the data is a table" if is_table else "a data set has a test part of its own"
+    for name in ("setting", "options", "positive", "folder") if is_table else ("test",):
+        if getattr(data, name) != getattr(usual, name):
+            raise UsageError(f"data.{name} has no meaning here: {reason}")
+
+
+def _check_config(path: Path) -> None:
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder; expected a YAML file with a configuration")
+    if not path.is_file():
+        raise UsageError(f"{path}: there is no such file; changes are written key=value, such as training.epochs=5")
+    if path.suffix.lower() in TABLES:
+        check_description(path)
+    from glws.data.tables.description import read_yaml
+
+    content = read_yaml(path)
+    if isinstance(content, dict) and "features" in content:
+        raise UsageError(f"{path} describes a table; say: glws train --data {path}")
 
 
 def _shorthand(given: Mapping[str, str | None]) -> list[str]:
     changes = []
     name = given["data"]
     if name is not None:
-        key = "table" if Path(name).suffix in (".yaml", ".yml") else "source"
-        changes.append(f"data.{key}={name}")
+        key = "table" if Path(name).suffix.lower() in DESCRIPTIONS else "source"
+        changes.append(f"data.{key}={json.dumps(name)}")
     if given["kind"] is not None:
-        changes.append(f"data.setting={given['kind']}")
+        changes.append(f"data.setting={json.dumps(given['kind'])}")
     if given["method"] is not None:
-        changes.append(f"method.name={given['method']}")
+        changes.append(f"method.name={json.dumps(given['method'])}")
     return changes
 
 
@@ -108,16 +173,29 @@ def _start(config: JobConfig, folder: Path, allow_code: bool) -> None:
 
     world = join_world()
     job = Job.ready(config, world, allow_code)
+    _try_views(job)
     if world.is_first:
         run = job.begin(folder)
     world.wait()
     _run(job, run if world.is_first else RunFolder.open(folder), world)
 
 
+def _try_views(job: Job) -> None:
+    """Looks at an instance as training will: views that are not for such instances are found before the run begins."""
+    import torch
+
+    instance = job.data.train.instances.take(torch.zeros(1, dtype=torch.int64))
+    for view in (job.data.look.weak, job.data.look.strong):
+        view(instance, torch.Generator(instance.device))
+
+
 def _go_on(folder: Path, allow_code: bool) -> None:
-    from glws.jobs.job import resumed
+    from glws.jobs.job import REPORT, resumed
+    from glws.training.run_folder import RunFolder
     from glws.training.world import join_world
 
+    if RunFolder.open(folder).is_finished:  # before it is taken up again, which would leave a note
+        raise UsageError(f"{folder} is finished; its report is {folder / REPORT}")
     world = join_world()
     job, run = resumed(folder, world, allow_code)
     _run(job, run, world)
@@ -127,42 +205,63 @@ def _run(job: Job, run: RunFolder, world: World) -> None:
     from rich.console import Console
 
     from glws.cli.progress import watching
+    from glws.jobs.content import store_input
     from glws.training.world import leave_world
 
     console = Console(highlight=False, soft_wrap=True, quiet=not world.is_first)
-    _introduce(console, job, run)
+    _use_few_threads(job)
+    _introduce(console, job)
     with run:
+        if world.is_first:
+            store_input(run, job.data)
         outcome = job.finish(run, watching(console), lambda line: console.print(f"note: {line}", markup=False))
     leave_world()
     if outcome.stopped_by is not None:
         typer.echo(f"glws: stopped and saved; go on with: glws train --resume {outcome.folder}", err=True)
         raise typer.Exit(SIGNALLED + outcome.stopped_by)
     if world.is_first:
-        _conclude(console, outcome)
+        _conclude(console, job, outcome)
 
 
-def _introduce(console: Console, job: Job, run: RunFolder) -> None:
-    from glws.jobs.words import learned_from
+def _use_few_threads(job: Job) -> None:
+    """One thread for a small network on a CPU, unless the user has said how many."""
+    import torch
+
+    weights = sum(weight.numel() for weight in job.training.model.parameters())
+    if job.training.device.type == "cpu" and weights < SMALL_NETWORK and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)
+
+
+def _introduce(console: Console, job: Job) -> None:
+    from glws.jobs.words import counted, learned_from
 
     data, training = job.data, job.training
     weights = sum(weight.numel() for weight in training.model.parameters())
-    held_out = "" if data.held_out is None else f"; {len(data.held_out):,} more held out"
+    epochs, steps = counted(job.config.training.epochs, "epoch"), counted(training.order.steps_per_epoch, "step")
+    held_out = "" if data.held_out is None else f"; {counted(len(data.held_out), 'group')} held out"
     console.print(f"learning {len(data.classes)} classes from {learned_from(data.train)}{held_out}", markup=False)
     console.print(
         f"{type(training.method).__name__} trains {type(training.model).__name__} ({weights:,} weights) "
-        f"on {training.device} for {job.config.training.epochs} epochs of {training.order.steps_per_epoch} steps",
+        f"on {training.device} for {epochs} of {steps}",
         markup=False,
     )
 
 
-def _conclude(console: Console, outcome: Outcome) -> None:
-    found = outcome.scores
-    if "accuracy" in found:
-        console.print(f"test accuracy {found['accuracy']:.1%} (balanced {found['balanced_accuracy']:.1%}), last epoch")
+def _conclude(console: Console, job: Job, outcome: Outcome) -> None:
+    found, lines = outcome.scores, []
+    if "accuracy" in found and job.data.test is not None:
+        known = int((job.data.test.labels >= 0).sum())
+        exact, balanced = found["accuracy"], found["balanced_accuracy"]
+        lines.append(f"test accuracy {exact:.1%} (balanced {balanced:.1%}) on {known:,} instances, last epoch")
+    else:
+        lines.append("test accuracy not known: there are no true labels to test on")
     if "held_out" in found:
-        weak = found["held_out"]
-        console.print(f"held-out weak labels: log-likelihood {weak['log_likelihood']:.3f} a group")
-    for warning in outcome.warnings[-1:]:
-        console.print(f"warning: {warning}", style="yellow", markup=False)
-    console.print(f"report: {outcome.report}", markup=False)
+        weak = found["held_out"]["log_likelihood"]
+        lines.append(f"held-out groups: log-likelihood {weak:.3f} each (0 is perfect)")
+    lines += [f"warning: {warning}" for warning in outcome.warnings[-1:]]
+    lines.append(f"report: {outcome.report}")
+    for line in lines:
+        console.print(line, markup=False)
+    if job.config.data.table is not None:
+        console.print(f"next: glws label {outcome.folder} --out labels.parquet", markup=False)
     sys.stdout.flush()

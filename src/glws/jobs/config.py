@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -63,6 +64,8 @@ class JobConfig:
         return {**sections, "training": _plain(asdict(self.training))}
 
 
+EXPONENT = re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+")
+
 FIRST_JOB: dict[str, Any] = {"training": {"epochs": 40, "batch_size": 4}}
 """What `glws train` does when it is told nothing: label proportions on digits."""
 
@@ -91,12 +94,22 @@ def config_of(content: Mapping[str, Any]) -> JobConfig:
     for name, section in content.items():
         if not isinstance(section, Mapping):
             raise ConfigError(f"`{name}` must be a section of names and values. Got {section!r}.")
+    content = _with_numbers(content)
     return JobConfig(
         data=_section(DataConfig, content, "data"),
         model=_named(content, "model", "auto"),
         method=_named(content, "method", "glws"),
         training=_section(TrainingConfig, content, "training"),
     )
+
+
+def _with_numbers(value: Any) -> Any:
+    """1e-3 as the number it is meant to be: to YAML it is a text, for lack of a dot."""
+    if isinstance(value, Mapping):
+        return {key: _with_numbers(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_numbers(item) for item in value]
+    return float(value) if isinstance(value, str) and EXPONENT.fullmatch(value) else value
 
 
 def _section(kind: Any, content: Mapping[str, Any], name: str) -> Any:

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import base64
+import shlex
 from collections.abc import Iterator, Mapping
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from glws.automata import Automaton
 from glws.data.dataset import WeakDataset
 from glws.errors import GlwsError
 from glws.evaluation import ReliabilityCurve, confusion, reliability_curve
 from glws.inference import Posterior
 from glws.jobs.data import JobData
-from glws.jobs.words import learned_from
+from glws.jobs.words import described, learned_from, named
 from glws.report import Example, Instance, KnownPart, RunContent, Surprise
+from glws.supervision import AbstractSupervision, ClassCounts, PresentClasses
 from glws.training.evaluate import Predict, log_probs_of, posteriors
 from glws.training.loop import Fitted
 from glws.training.run_folder import RunFolder
 
-NUM_EXAMPLES, NUM_SURPRISES, NUM_MEMBERS, NUM_DESCRIBED, NUM_FEATURES = 12, 6, 8, 5, 8
+NUM_EXAMPLES, NUM_SURPRISES, NUM_MEMBERS, NUM_DESCRIBED, NUM_FEATURES = 12, 6, 32, 5, 8
 MOST_GROUPS = 2000
 SMALL_AUTOMATON = 12
 LARGEST_IMAGE = 96
 CONTENT = "content"
+INPUT = "input"
 
 
 def run_content(run: RunFolder, data: JobData, fitted: Fitted, found: Mapping[str, Any]) -> RunContent:
@@ -35,14 +40,14 @@ def run_content(run: RunFolder, data: JobData, fitted: Fitted, found: Mapping[st
     weak = found.get("held_out")
     return RunContent(
         name=run.path.name,
-        command=" ".join(str(part) for part in _list(run.facts.get("command"))),
+        command=_command(_list(run.facts.get("command"))),
         facts=_facts(run),
         config=run.config,
         classes=data.classes,
         known=tuple(_known(data.train, kind, data.classes) for kind in range(len(data.train.weak))),
         learned_from=learned_from(data.train),
         metrics=tuple(fitted.history),
-        scores={key: value for key, value in found.items() if key != "held_out"} if data.test is not None else None,
+        scores={key: found[key] for key in found if key not in NOT_SCORES} if data.test is not None else None,
         weak_scores=weak,
         confusion=table,
         reliability=curve,
@@ -52,16 +57,24 @@ def run_content(run: RunFolder, data: JobData, fitted: Fitted, found: Mapping[st
     )
 
 
+NOT_SCORES = ("held_out", "best_on_test")
+"""The first has a place of its own; the page finds the second in the metrics."""
+
+
 class Judged(NamedTuple):
     """A group with the model's opinion of it."""
 
     kind: int
-    group: int
     members: Tensor
     log_likelihood: float
     predictions: Tensor
     posterior: Tensor
     known: str
+
+    @property
+    def moved(self) -> Tensor:
+        """How far what is known moved the belief about each instance."""
+        return (self.posterior - self.predictions).abs().sum(1)
 
 
 def _judged_groups(data: JobData, predict: Predict) -> Iterator[Judged]:
@@ -71,15 +84,15 @@ def _judged_groups(data: JobData, predict: Predict) -> Iterator[Judged]:
     chosen = shown.subset(some)
     for kind, numbers, members, answer in posteriors(chosen, predict):
         for place, number in enumerate(numbers.tolist()):
-            yield _judged(chosen, kind, number, members[place], answer, place)
+            known = described(chosen.weak[kind], number, data.classes)
+            yield _judged(kind, known, members[place], answer, place)
 
 
-def _judged(data: WeakDataset, kind: int, group: int, members: Tensor, answer: Posterior, place: int) -> Judged:
+def _judged(kind: int, known: str, members: Tensor, answer: Posterior, place: int) -> Judged:
     length = int(answer.lengths[place])
     posterior = answer.marginals[place, :length].double()
     predictions = answer.potentials[place, :length].double().softmax(-1)
-    likelihood, known = float(answer.log_likelihood[place]), data.weak[kind].describe(group)
-    return Judged(kind, group, members[:length], likelihood, predictions, posterior, known)
+    return Judged(kind, members[:length], float(answer.log_likelihood[place]), predictions, posterior, known)
 
 
 def _examples(data: JobData, groups: list[Judged]) -> Iterator[Example]:
@@ -87,23 +100,42 @@ def _examples(data: JobData, groups: list[Judged]) -> Iterator[Example]:
     step = max(1, len(groups) // NUM_EXAMPLES)
     for judged in groups[::step][:NUM_EXAMPLES]:
         if len(judged.members):
-            place = int((judged.posterior - judged.predictions).abs().sum(1).argmax())
-            yield Example(_instance(data, judged, place), judged.known)
+            name = _own_name(data, judged)
+            known = f"{name}: {judged.known}" if name else judged.known
+            yield Example(_instance(data, judged, int(judged.moved.argmax())), known)
 
 
 def _surprises(data: JobData, groups: list[Judged]) -> Iterator[Surprise]:
     """The groups that the predictions make least likely, for their size."""
     order = sorted(groups, key=lambda judged: judged.log_likelihood / max(len(judged.members), 1))
     for judged in order[:NUM_SURPRISES]:
-        members = tuple(_instance(data, judged, place) for place in range(min(len(judged.members), NUM_MEMBERS)))
-        yield Surprise(str(judged.group), judged.known, judged.log_likelihood, members)
+        chosen = judged.moved.argsort(descending=True, stable=True)[:NUM_MEMBERS].sort().values.tolist()
+        members = tuple(_instance(data, judged, place) for place in chosen)
+        name = _own_name(data, judged) or f"group {_number(data.whole, judged)}"
+        yield Surprise(name, judged.known, judged.log_likelihood, members)
+
+
+def _own_name(data: JobData, judged: Judged) -> str:
+    """What the user's file calls the group; empty where there is no file, or each row is a group by itself."""
+    if not data.group_names or len(judged.members) == 1:
+        return ""
+    return str(data.group_names[judged.kind][_number(data.whole, judged)])
+
+
+def _number(data: WeakDataset, judged: Judged) -> int:
+    """Which of all groups of its kind it is: the first with the same instances."""
+    groups, size = data.groups[judged.kind], len(judged.members)
+    starts = groups.offsets[:-1][groups.lengths == size]
+    rows = starts[:, None] + torch.arange(size)
+    same = (groups.indices[rows] == judged.members).all(1)
+    return int(torch.searchsorted(groups.offsets, starts[same][0], right=True)) - 1 if size else 0
 
 
 def _instance(data: JobData, judged: Judged, place: int) -> Instance:
     number = judged.members[place : place + 1]
     value = data.whole.instances.take(number)[0].cpu()
     label = None if data.labels is None or int(data.labels[number]) < 0 else int(data.labels[number])
-    name = "" if data.row_numbers is None else f"row {int(data.row_numbers[int(number)])}"
+    name = "" if data.row_numbers is None else f"row {_file_row(data.row_numbers, int(number))}"
     return Instance(
         prediction=judged.predictions[place].numpy(),
         posterior=judged.posterior[place].numpy(),
@@ -112,6 +144,22 @@ def _instance(data: JobData, judged: Judged, place: int) -> Instance:
         label=label,
         name=name,
     )
+
+
+def file_rows(data: JobData) -> Any:
+    """The place of each instance in the user's file, the first row being 0; in order where there is no file.
+
+    A table knows lines of a text file, with its header, and sorts its rows by group.
+    """
+    if data.row_numbers is None:
+        return np.arange(len(data.whole.instances))
+    return np.argsort(np.argsort(np.asarray(data.row_numbers), kind="stable"), kind="stable")
+
+
+def _file_row(numbers: Any, instance: int) -> int:
+    """The place of one instance, as `file_rows` has it."""
+    known = np.asarray(numbers)
+    return int((known < known[instance]).sum())
 
 
 def _image(data: JobData, value: Tensor) -> Any:
@@ -132,24 +180,48 @@ def _features(data: JobData, value: Tensor) -> dict[str, float | str]:
 
 def _known(data: WeakDataset, kind: int, classes: tuple[str, ...]) -> KnownPart:
     weak, groups = data.weak[kind], data.groups[kind]
-    described = tuple(weak.describe(group) for group in range(min(len(weak), NUM_DESCRIBED)))
+    words = tuple(described(weak, group, classes) for group in range(min(len(weak), NUM_DESCRIBED)))
     picture, of = _drawn(data, kind, classes)
-    return KnownPart(type(weak).__name__, groups.lengths.numpy(), described, picture, of)
+    return KnownPart(type(weak).__name__, groups.lengths.numpy(), words, picture, of)
 
 
 def _drawn(data: WeakDataset, kind: int, classes: tuple[str, ...]) -> tuple[str | None, str]:
-    """The automaton of the first group whose automaton is small enough to be looked at."""
+    """The automaton of the first group whose automaton is small enough to be looked at; else that of one class."""
     from glws.automata.drawing import automaton_svg
 
     weak, lengths = data.weak[kind], data.groups[kind].lengths.tolist()
     for group in range(min(len(weak), NUM_DESCRIBED)):
-        try:
-            automaton = weak.automaton(group, lengths[group])
-        except GlwsError:
-            return None, ""  # a projection, or too many states to spell out
-        if automaton.num_states <= SMALL_AUTOMATON:
-            return automaton_svg(automaton, classes), weak.describe(group)
+        automaton = _small_automaton(weak, group, lengths[group])
+        if automaton is not None:
+            return automaton_svg(automaton, classes), described(weak, group, classes)
+        part = _one_class(weak, group, lengths[group], classes)
+        if part is not None:
+            return automaton_svg(part[0], part[2]), part[1]
     return None, ""
+
+
+def _small_automaton(weak: AbstractSupervision, group: int, length: int) -> Automaton | None:
+    try:
+        automaton = weak.automaton(group, length)
+    except GlwsError:
+        return None  # a projection, or too many states to spell out
+    return automaton if automaton.num_states <= SMALL_AUTOMATON else None
+
+
+def _one_class(
+    weak: AbstractSupervision, group: int, length: int, classes: tuple[str, ...]
+) -> tuple[Automaton, str, tuple[str, str]] | None:
+    """What is known of several classes at once, for one of them against the others: the one with the largest picture
+    that is small enough."""
+    if not isinstance(weak, ClassCounts | PresentClasses):
+        return None
+    parts = weak[[group]].per_class()
+    found = [(_small_automaton(parts, number, length), number) for number in range(len(parts))]
+    automaton, number = max(found, key=lambda pair: 0 if pair[0] is None else pair[0].num_states)
+    if automaton is None:
+        return None
+    words = named(parts.describe(number), ("another", classes[number]))
+    return automaton, f"{words}, one part of {described(weak, group, classes)}", ("another", classes[number])
 
 
 def _tested(data: JobData, predict: Predict) -> tuple[ReliabilityCurve | None, Any]:
@@ -171,6 +243,16 @@ def _facts(run: RunFolder) -> dict[str, str]:
     return facts
 
 
+def _command(words: list[Any]) -> str:
+    """What was typed, without the folder that the program lies in.
+
+    >>> _command(["/usr/local/bin/glws", "train", "--out", "my runs/1"])
+    "glws train --out 'my runs/1'"
+    """
+    names = ["python -m glws" if str(word).endswith("__main__.py") else PurePath(str(word)).name for word in words[:1]]
+    return " ".join([*names, *(shlex.quote(str(word)) for word in words[1:])])
+
+
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
@@ -179,8 +261,14 @@ def _list(value: Any) -> list[Any]:
 
 
 def store_content(run: RunFolder, content: RunContent) -> None:
-    """Stores what the report shows, apart from configuration and facts, which the run has."""
+    """Stores what the report shows."""
     run.write_json(CONTENT, to_plain(content))
+
+
+def store_input(run: RunFolder, data: JobData) -> None:
+    """Stores, once, what data must be like that the network is used on: its features by name, and its shape."""
+    if not (run.path / f"{INPUT}.json").exists():
+        run.write_json(INPUT, {"features": list(data.feature_names), "shape": list(data.input_shape)})
 
 
 def stored_content(run: RunFolder) -> RunContent:

@@ -14,14 +14,18 @@ from torch import Tensor
 from glws.data import Table, WeakDataset, load, read_table
 from glws.data.augment import Views, views
 from glws.data.augment.defaults import AUGMENTATIONS
-from glws.data.dataset import TensorInstances
+from glws.data.dataset import Instances, TensorInstances
+from glws.data.groups import Groups
 from glws.data.sources.images import ImageFiles
 from glws.data.split import split
+from glws.data.tables.shard import ShardInstances
+from glws.data.tables.table_file import ROWS_AT_ONCE
 from glws.data.weaken.catalogue import simulated
 from glws.errors import ConfigError, DataError
 from glws.jobs.config import DataConfig
 from glws.training.evaluate import Labelled
 from glws.training.seeds import derived_generator
+from glws.training.world import World
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +34,7 @@ class JobData:
 
     `whole` holds all groups, those that are held out too. `labels` are the true labels of its instances where they are
     known (-1 otherwise), for reports only. `group_names` and `row_numbers` name groups and instances as the user's file
-    does. `scaling` is what was subtracted and divided by, None where nothing was.
+    does. `scaling` is what was subtracted and divided by, None where nothing was. `notes` are lines for the user.
     """
 
     train: WeakDataset
@@ -46,14 +50,26 @@ class JobData:
     row_numbers: Any = None
     scaling: Mapping[str, Tensor] | None = None
     folded: tuple[int, int, int] | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def bounds(self) -> tuple[int, ...] | None:
+        """Where the parts of the processes begin, if each has read its own only."""
+        instances = self.whole.instances
+        return instances.bounds if isinstance(instances, ShardInstances) else None
 
 
-def job_data(config: DataConfig, seed: int, scaling: Mapping[str, Tensor] | None = None) -> JobData:
-    """Reads, weakens and splits as the configuration says; `scaling` is that of an earlier run, if it is to be kept."""
+def job_data(
+    config: DataConfig, seed: int, scaling: Mapping[str, Tensor] | None = None, world: World | None = None
+) -> JobData:
+    """Reads, weakens and splits as the configuration says; `scaling` is that of an earlier run, if it is to be kept.
+
+    With a `world` of several processes each of them reads its part of a table only, where that can be had.
+    """
     if (config.table is None) == (config.source is None):
         found = "both" if config.table else "neither"
         raise ConfigError(f"`data` must name a table or a source. Got {found}.")
-    made = _from_table(config, scaling) if config.table is not None else _from_source(config, seed)
+    made = _from_table(config, scaling, world or World()) if config.table is not None else _from_source(config, seed)
     return _split(made, config, seed)
 
 
@@ -76,16 +92,16 @@ def _from_source(config: DataConfig, seed: int) -> JobData:
     )
 
 
-def _from_table(config: DataConfig, scaling: Mapping[str, Tensor] | None) -> JobData:
+def _from_table(config: DataConfig, scaling: Mapping[str, Tensor] | None, world: World) -> JobData:
     assert config.table is not None
-    table = read_table(Path(config.table))
+    table = read_table(Path(config.table), (world.rank, world.size) if world.size > 1 else None)
     if not table.blocks:
         raise DataError(f"{config.table}: it describes no weak labels to learn from")
     data = table.dataset()
     if config.standardise and scaling is None:
-        scaling = _scaling(table)
+        scaling = _scaling(table, world if table.shard is not None else World())
     if scaling is not None:
-        data.instances = TensorInstances(scaled(table.features, scaling))
+        data.instances = _scaled_instances(data.instances, table.features, scaling)
     test = None if config.test is None else _test_table(config.test, table, scaling)
     return JobData(
         train=data,
@@ -99,15 +115,28 @@ def _from_table(config: DataConfig, scaling: Mapping[str, Tensor] | None) -> Job
         group_names=tuple(block.group_names for block in table.blocks),
         row_numbers=table.row_numbers,
         scaling=scaling,
+        notes=(table.note,) if table.note else (),
     )
 
 
-def _scaling(table: Table) -> dict[str, Tensor] | None:
-    if isinstance(table.features, ImageFiles):
+def _scaling(table: Table, world: World) -> dict[str, Tensor] | None:
+    """Mean and spread of each feature over the rows of all processes, in two passes over this one's."""
+    features = table.features
+    if isinstance(features, ImageFiles):
         return None
-    values = torch.as_tensor(np.asarray(table.features, np.float64))
-    spread = values.std(0, correction=0)
-    return {"mean": values.mean(0).float(), "spread": torch.where(spread > 0, spread, 1.0).float()}
+    pieces = np.array_split(features, -(-len(features) // ROWS_AT_ONCE))
+    sums = [torch.as_tensor(piece.sum(0, dtype=np.float64)) for piece in pieces]
+    mean = world.summed(torch.stack(sums).sum(0)) / len(table)
+    squares = [(torch.from_numpy(piece).double() - mean).square().sum(0) for piece in pieces]
+    spread = (world.summed(torch.stack(squares).sum(0)) / len(table)).sqrt()
+    return {"mean": mean.float(), "spread": torch.where(spread > 0, spread, 1.0).float()}
+
+
+def _scaled_instances(instances: Instances, features: Any, scaling: Mapping[str, Tensor]) -> Instances:
+    values = scaled(features, scaling)
+    if not isinstance(instances, ShardInstances):
+        return TensorInstances(values)
+    return replace(instances, values=values, example=scaled(instances.example, scaling))
 
 
 def scaled(features: Any, scaling: Mapping[str, Tensor]) -> Tensor:
@@ -115,7 +144,7 @@ def scaled(features: Any, scaling: Mapping[str, Tensor]) -> Tensor:
     values = torch.as_tensor(np.asarray(features, np.float32))
     if values.shape[1] != len(scaling["mean"]):
         raise DataError(f"the network was trained on {len(scaling['mean'])} features, found {values.shape[1]}")
-    return (values - scaling["mean"]) / scaling["spread"]
+    return (values - scaling["mean"]).div_(scaling["spread"])
 
 
 def _test_table(path: str, table: Table, scaling: Mapping[str, Tensor] | None) -> Labelled:
@@ -141,7 +170,35 @@ def _split(made: JobData, config: DataConfig, seed: int) -> JobData:
 def _labelled_part(data: WeakDataset, held_out: WeakDataset, labels: Tensor) -> Labelled | None:
     members = torch.unique(torch.cat([groups.indices for groups in held_out.groups]))
     members = members[labels[members] >= 0]
-    return Labelled.of(data.instances.take(members), labels[members]) if len(members) else None
+    if not len(members):
+        return None
+    shard = data.instances if isinstance(data.instances, ShardInstances) else None
+    return Labelled.of(data.instances.take(members) if shard is None else shard.subset(members), labels[members])
+
+
+def own_part(data: JobData) -> JobData:
+    """What a report can show of data that are spread over processes: groups and test instances that are here."""
+    instances = data.whole.instances
+    if not isinstance(instances, ShardInstances):
+        return data
+    shown = data.held_out if data.held_out is not None else data.train
+    here = [_groups_here(groups, instances) for groups in shown.groups]
+    return replace(data, held_out=shown.subset(here), test=None if data.test is None else _test_here(data.test))
+
+
+def _groups_here(groups: Groups, instances: ShardInstances) -> Tensor:
+    """The groups all of whose instances this process has."""
+    owners = torch.repeat_interleave(torch.arange(len(groups)), groups.lengths)
+    foreign = torch.bincount(owners[~instances.is_here(groups.indices)], minlength=len(groups))
+    return (foreign == 0).nonzero()[:, 0]
+
+
+def _test_here(test: Labelled) -> Labelled | None:
+    if not isinstance(test.instances, ShardInstances):
+        return test
+    numbers = torch.arange(len(test.instances))
+    here = numbers[test.instances.is_here(numbers)]
+    return Labelled.of(test.instances.values, test.labels[here]) if len(here) else None
 
 
 def _shape(data: WeakDataset) -> tuple[int, ...]:

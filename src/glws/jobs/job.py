@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from torch import Tensor
 
 from glws.errors import RunError
 from glws.evaluation import scores
 from glws.files import write_text
 from glws.jobs.config import JobConfig, config_of
 from glws.jobs.content import run_content, store_content
-from glws.jobs.data import JobData, job_data
+from glws.jobs.data import JobData, job_data, own_part
 from glws.jobs.model import job_model
+from glws.methods import AbstractMethod
 from glws.methods.catalogue import build_method
 from glws.report import page
 from glws.training.evaluate import held_out_scores, log_probs_of
@@ -52,60 +57,102 @@ class Job:
     training: Training
 
     @classmethod
-    def ready(cls, config: JobConfig, world: World, allow_code: bool = False) -> Job:
-        """Reads the data, builds the network and the method; whatever does not fit together is found here."""
+    def ready(
+        cls, config: JobConfig, world: World, allow_code: bool = False, scaling: Mapping[str, Tensor] | None = None
+    ) -> Job:
+        """Reads the data, builds the network and the method; whatever does not fit together is found here.
+
+        `scaling` is that of the run, if it has been begun. Of several processes each reads its part of a large table,
+        unless the method asks for predictions of all instances between epochs.
+        """
         seed = config.training.seed
-        data = job_data(config.data, seed)
         method = build_method(config.method.name, config.method.options)
+        data = job_data(config.data, seed, scaling, None if _looks_at_all(method) else world)
         method.check(data.train)
         model = job_model(config.model, data.input_shape, len(data.classes), seed, allow_code)
+        world = replace(world, bounds=data.bounds)
         return cls(config, data, Training(model, data.train, method, config.training, data.look, world))
 
     def begin(self, folder: Path, command: Sequence[str] | None = None) -> RunFolder:
         """A new run folder for it."""
         about = {"seed": self.config.training.seed, "device": str(self.training.device), "command": command}
         run = RunFolder.create(folder, self.config.as_dict(), **about)  # type: ignore[arg-type]
-        if self.data.scaling is not None:
-            run.write_tensors(SCALING, self.data.scaling)
+        self._keep_scaling(run)
         return run
 
     def finish(self, run: RunFolder, observer: Observer, report: Callable[[str], None]) -> Outcome:
         """Trains to the end in the folder, from where it stands there, and writes scores and report."""
-        mirror = TensorBoardMirror(run.path / "tensorboard", report)
+        world, mirror = self.training.world, TensorBoardMirror(run.path / "tensorboard", report)
+        if world.is_first:
+            self._keep_scaling(run)  # once more: it may have been killed between its beginning and this
+        for note in self.data.notes:
+            report(note)
         snapshots = Snapshots(run, self.config.training.save_every, report, mirror)
-        fitted = self.training.run(self.data.test, self.data.held_out, snapshots, observer)
-        mirror.close()
-        if fitted.stopped_by is not None or not self.training.world.is_first:
+        with _quiet_tensorboard():
+            fitted = self.training.run(self.data.test, self.data.held_out, snapshots, observer)
+            mirror.close()
+        if fitted.stopped_by is not None:
             return Outcome(run.path, {}, fitted.warnings, fitted.stopped_by)
-        found = _final_scores(self.data, fitted)
-        content = run_content(run, self.data, fitted, found)
-        store_content(run, content)
-        write_text(run.path / REPORT, page([content]))
-        run.finish(found)
+        found = _final_scores(self.data, fitted, world)
+        if world.is_first:
+            content = run_content(run, own_part(self.data), fitted, found)
+            store_content(run, content)
+            write_text(run.path / REPORT, page([content]))
+            run.finish(found)
         return Outcome(run.path, found, fitted.warnings)
+
+    def _keep_scaling(self, run: RunFolder) -> None:
+        if self.data.scaling is not None and not _has_scaling(run):
+            run.write_tensors(SCALING, self.data.scaling)
 
 
 def resumed(folder: Path, world: World, allow_code: bool = False) -> tuple[Job, RunFolder]:
     """A run that was begun, with its own configuration, ready to go on."""
     run = RunFolder.resume(folder) if world.is_first else RunFolder.open(folder)
     try:
-        if world.is_first and run.is_finished:
+        if run.is_finished:
             raise RunError(f"{folder} is finished; its report is {folder / REPORT}")
-        return Job.ready(config_of(run.config), world, allow_code), run
+        scaling = run.read_tensors(SCALING) if _has_scaling(run) else None
+        return Job.ready(config_of(run.config), world, allow_code, scaling), run
     except BaseException:
         run.close()
         raise
 
 
-def _final_scores(data: JobData, fitted: Fitted) -> dict[str, Any]:
-    """The last epoch is the result; the best epoch on the test data stands beside it, so named."""
+@contextmanager
+def _quiet_tensorboard() -> Iterator[None]:
+    """Inside, a thread of TensorBoard that cannot write prints nothing: the next row finds out and says so."""
+    usual = threading.excepthook
+
+    def hook(about: threading.ExceptHookArgs) -> None:
+        if not type(about.thread).__module__.startswith("tensorboard"):
+            usual(about)
+
+    threading.excepthook = hook
+    try:
+        yield
+    finally:
+        threading.excepthook = usual
+
+
+def _has_scaling(run: RunFolder) -> bool:
+    return (run.path / f"{SCALING}.json").exists()
+
+
+def _looks_at_all(method: AbstractMethod) -> bool:
+    kind = type(method)
+    return kind.begin_epoch is not AbstractMethod.begin_epoch or kind.end_epoch is not AbstractMethod.end_epoch
+
+
+def _final_scores(data: JobData, fitted: Fitted, world: World) -> dict[str, Any]:
+    """The last epoch is the result; the best epoch on the test data stands beside it, so named. All processes ask."""
     found: dict[str, Any] = {}
     if data.test is not None:
-        found |= scores(log_probs_of(data.test.instances, fitted.predict), data.test.labels).as_dict()
+        found |= scores(log_probs_of(data.test.instances, fitted.predict, world), data.test.labels).as_dict()
         found["per_class"] = list(found["per_class"])
         found["best_on_test"] = max(float(row["test_accuracy"]) for row in fitted.history if "test_accuracy" in row)
     if data.held_out is not None:
-        weak = held_out_scores(data.held_out, fitted.predict)
+        weak = held_out_scores(data.held_out, fitted.predict, world)
         found["held_out"] = {
             "log_likelihood": weak.log_likelihood,
             "per_instance": weak.per_instance,

@@ -2,124 +2,202 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
-from glws.data import read_table
-from glws.data.dataset import instances_of
-from glws.errors import AutomatonError, DataError, RunError
+from glws.data import Table, read_table
+from glws.data.augment import views
+from glws.data.augment.defaults import AUGMENTATIONS
+from glws.data.dataset import Instances, instances_of
+from glws.data.tables.description import read_description
+from glws.errors import AutomatonError, CheckpointError, DataError, RunError
 from glws.inference import Posterior
-from glws.jobs.config import JobConfig, config_of
-from glws.jobs.content import CONTENT
+from glws.jobs.config import DataConfig, JobConfig, config_of
+from glws.jobs.content import CONTENT, INPUT, file_rows
 from glws.jobs.data import JobData, job_data, scaled
 from glws.jobs.job import SCALING
 from glws.jobs.model import job_model
+from glws.methods.catalogue import build_method
+from glws.methods.step import State
 from glws.supervision import AbstractSupervision, ClassCounts
+from glws.training.checkpoint import latest
 from glws.training.devices import chosen_device
 from glws.training.evaluate import Predict, log_probs_of, posteriors
 from glws.training.network import Forward, ready
-from glws.training.run_folder import RunFolder
+from glws.training.run_folder import CHECKPOINTS, RunFolder
 from glws.training.snapshot import trained_weights
 from glws.training.world import World
 
+Columns = dict[str, Any]
+"""A table to write: names and columns of one length."""
+Report = Callable[[str], None]
+
 
 class Trained(NamedTuple):
-    """A run to use: its configuration, data as it was told to read them, and the network."""
+    """A finished run to use: what it was told, the classes, and what was subtracted from features and divided by."""
 
+    run: RunFolder
     config: JobConfig
-    data: JobData
-    predict: Predict
+    classes: tuple[str, ...]
+    scaling: dict[str, Tensor] | None
+
+    @classmethod
+    def of(cls, folder: Path) -> Trained:
+        """From its folder."""
+        run = RunFolder.open(folder)
+        if not run.is_finished:
+            raise RunError(f"{folder} is not finished; go on with it: glws train --resume {folder}")
+        run.result()  # which is there, and sound
+        content = run.read_json(CONTENT)
+        classes = content.get("classes") if isinstance(content, dict) else None
+        if not isinstance(classes, list):
+            raise RunError(f"{folder}: expected the classes in {CONTENT}.json, found {type(classes).__name__}")
+        scaling = run.read_tensors(SCALING) if (run.path / f"{SCALING}.json").exists() else None
+        return cls(run, config_of(run.config), tuple(str(name) for name in classes), scaling)
+
+    @property
+    def look(self) -> str:
+        """The name of the views that the network knows."""
+        wanted, source = self.config.data.views, self.config.data.source
+        return wanted if wanted != "auto" else source if source in AUGMENTATIONS else "tables"
+
+    def data_config(self, table: Path | None) -> DataConfig:
+        """How to read all groups of its own data, or of another table as if it had been trained on."""
+        asked = replace(self.config.data, held_out=0.0, test=None)
+        if table is None:
+            return asked
+        return replace(asked, table=str(table), source=None, views=self.look, standardise=self.scaling is not None)
+
+    def check(self, classes: tuple[str, ...], features: Sequence[str] = ()) -> None:
+        """Raises `RunError` for data of other classes or features."""
+        if classes != self.classes:
+            wanted, found = ", ".join(self.classes), ", ".join(classes)
+            raise RunError(f"{self.run.path} was trained for the classes {wanted}, the data has {found}")
+        stored = self.run.read_json(INPUT) if (self.run.path / f"{INPUT}.json").exists() else {}
+        known: Any = stored.get("features") if isinstance(stored, dict) else None
+        for wanted, found in zip(known or (), features, strict=False):
+            if wanted != found:
+                raise RunError(f"{self.run.path} was trained with the feature {wanted} where the data has {found}")
+
+    def predictor(self, shape: Sequence[int], allow_code: bool, report: Report) -> Predict:
+        """The network for instances of this shape, as the method reads it."""
+        training, seed = self.config.training, self.config.training.seed
+        model = job_model(self.config.model, shape, len(self.classes), seed, allow_code)
+        try:
+            model.load_state_dict(_weights(self.run, report))
+        except RuntimeError as error:
+            reason = " ".join(str(error).split())[:200]
+            where = f"{self.run.path}: its network is not one for instances of shape {list(shape)}"
+            raise RunError(f"{where}: {reason}") from error
+        method, state = build_method(self.config.method.name, self.config.method.options), trained_state(self.run)
+        device = chosen_device("cpu" if training.device == "cpu" else "auto")  # perhaps not where it was trained
+        look = views(self.look)
+        forward = Forward(ready(model, training, device).eval(), training, device, World())
+
+        @torch.no_grad()
+        def predict(instances: Tensor) -> Tensor:
+            seen = look.plain(instances.to(device), torch.Generator(device))
+            return method.log_probs(forward(seen).logits, state)
+
+        return predict
 
 
-def trained(folder: Path, table: Path | None = None, allow_code: bool = False) -> Trained:
-    """The network of a run, with the data of another described table instead of its own if one is given."""
-    run = RunFolder.open(folder)
-    config = config_of(run.config)
-    scaling = run.read_tensors(SCALING) if (run.path / f"{SCALING}.json").exists() else None
-    asked = config.data if table is None else replace(config.data, table=str(table), source=None, test=None)
-    data = job_data(replace(asked, held_out=0.0), config.training.seed, scaling)
-    _check_same(data, run)
-    model = job_model(config.model, data.input_shape, len(data.classes), config.training.seed, allow_code)
-    model.load_state_dict(trained_weights(run))
-    return Trained(config, data, _predictor(model, data, config))
+def _weights(run: RunFolder, report: Report) -> dict[str, Tensor]:
+    """Those of the newest sound snapshot. Where there is none, the first reason why is the error."""
+    notes: list[str] = []
+    try:
+        weights = trained_weights(run, notes.append)
+    except CheckpointError as error:
+        raise CheckpointError(notes[0].removesuffix("; this checkpoint is not used") if notes else error) from error
+    for line in notes:
+        report(line)
+    return weights
 
 
-def _check_same(data: JobData, run: RunFolder) -> None:
-    if not run.is_finished:
-        raise RunError(f"{run.path} is not finished; go on with it: glws train --resume {run.path}")
-    expected = run.read_json(CONTENT)
-    classes = expected.get("classes") if isinstance(expected, dict) else None
-    if isinstance(classes, list) and tuple(classes) != data.classes:
-        found = ", ".join(data.classes)
-        raise RunError(f"{run.path} was trained for the classes {', '.join(map(str, classes))}, the data has {found}")
+def trained_state(run: RunFolder) -> State:
+    """What the method of a run remembered at its end, from the newest sound snapshot."""
+    found = latest(run.path / CHECKPOINTS, lambda line: None, run.owner)
+    if found is None:
+        raise CheckpointError(f"{run.path}: there is no checkpoint to read a network from")
+    tensors = found.checkpoint.tensors
+    return {key.removeprefix("state/"): value for key, value in tensors.items() if key.startswith("state/")}
 
 
-def _predictor(model: torch.nn.Module, data: JobData, config: JobConfig) -> Predict:
-    device = chosen_device(config.training.device)
-    forward = Forward(ready(model, config.training, device).eval(), config.training, device, World())
-
-    @torch.no_grad()
-    def predict(instances: Tensor) -> Tensor:
-        seen = data.look.plain(instances.to(device), torch.Generator(device))
-        return forward(seen).logits.log_softmax(-1)
-
-    return predict
-
-
-Columns = dict[str, Any]
-
-
-def predictions(folder: Path, table: Path | None, allow_code: bool = False) -> Columns:
+def predictions(
+    folder: Path, table: Path | None, allow_code: bool = False, report: Report = lambda line: None
+) -> Columns:
     """For each instance its most likely class and the probability of every class.
 
-    `table` describes the instances; it needs no weak labels. Without one the run's own data are taken.
+    `table` describes the instances; it needs no weak labels, and those the run was trained on need not be there any
+    more. Without one the run's own data are taken. `row` is the place in the file, the first being 0.
     """
-    used = trained(folder, None, allow_code)
+    used = Trained.of(folder)
     if table is None:
-        instances, rows = used.data.whole.instances, used.data.row_numbers
+        data = job_data(used.data_config(None), used.config.training.seed, used.scaling)
+        instances, rows = data.whole.instances, file_rows(data)
     else:
         found = read_table(table)
-        if found.classes != used.data.classes:
-            raise RunError(f"{folder} was trained for the classes {', '.join(used.data.classes)}, {table} has others")
-        features: Any = found.features
-        instances = instances_of(features if used.data.scaling is None else scaled(features, used.data.scaling))
-        rows = found.row_numbers
-    probs = log_probs_of(instances, used.predict).double().exp()
-    numbers = np.arange(len(instances)) if rows is None else rows
-    return {"row": numbers, "label": _named(probs.argmax(1), used.data.classes), **_columns(probs, used.data.classes)}
+        used.check(found.classes, found.feature_names)
+        instances, rows = _instances(found, used), np.argsort(np.argsort(found.row_numbers))
+    predict = used.predictor(_shape(instances), allow_code, report)
+    probs = log_probs_of(instances, predict).double().exp()
+    order = np.argsort(rows, kind="stable")
+    columns = {"row": rows, "label": _named(probs.argmax(1), used.classes), **_columns(probs, used.classes)}
+    return {name: np.asarray(column)[order] for name, column in columns.items()}
 
 
-def posterior_labels(folder: Path, table: Path | None, allow_code: bool = False) -> Columns:
+def _instances(table: Table, used: Trained) -> Instances:
+    features: Any = table.features
+    return instances_of(features if used.scaling is None else scaled(features, used.scaling))
+
+
+def _shape(instances: Instances) -> tuple[int, ...]:
+    return tuple(instances.take(torch.zeros(1, dtype=torch.int64)).shape[1:])
+
+
+def posterior_labels(
+    folder: Path, table: Path | None, allow_code: bool = False, report: Report = lambda line: None
+) -> Columns:
     """For each instance of each group: the posterior given network and weak label, and what it makes of the group.
 
     `label` is the most likely class of the instance by itself, `joint_label` its class in the most likely labeling of
-    the whole group, `entropy` that of its posterior in nats, `log_likelihood` that of the group's weak label.
+    the whole group, `entropy` that of its posterior in nats, `log_likelihood` that of the group's weak label, `p(...)`
+    the posterior. Where the predictions rule out what is known there is no label, and the posterior is 0. `row` is the
+    place in the file, the first being 0.
     """
-    used = trained(folder, table, allow_code)
-    pieces = [_piece(used.data, *answer) for answer in posteriors(used.data.whole, used.predict)]
+    used = Trained.of(folder)
+    if table is not None and not read_description(table).blocks:
+        raise DataError(f"{table}: it describes no weak labels; glws predict does without them")
+    data = job_data(used.data_config(table), used.config.training.seed, used.scaling)
+    used.check(data.classes, data.feature_names)
+    predict = used.predictor(data.input_shape, allow_code, report)
+    rows = file_rows(data)
+    pieces = [_piece(data, rows, *answer) for answer in posteriors(data.whole, predict)]
     if not pieces:
         raise DataError("there are no groups to label")
     return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
 
 
-def _piece(data: JobData, kind: int, groups: Tensor, members: Tensor, answer: Posterior) -> Columns:
+def _piece(data: JobData, rows: Any, kind: int, groups: Tensor, members: Tensor, answer: Posterior) -> Columns:
     """The rows of some groups."""
     weak = data.whole.weak[kind]
     real = torch.arange(members.shape[1]) < answer.lengths[:, None]
     marginals = answer.marginals.double()[real]
+    single = torch.where(answer.impossible[:, None], -1, answer.marginals.argmax(2))
     repeated = groups[:, None].expand_as(members)[real]
     names = data.group_names[kind] if data.group_names else np.arange(len(weak))
-    numbers = members[real].numpy()
     return {
-        "row": numbers if data.row_numbers is None else np.asarray(data.row_numbers)[numbers],
-        "kind": np.full(len(numbers), type(weak).__name__),
+        "row": rows[members[real].numpy()],
+        "kind": np.full(len(repeated), type(weak).__name__),
         "group": np.asarray([str(names[number]) for number in repeated.tolist()]),
-        "label": _named(marginals.argmax(1), data.classes),
+        "label": _named(single[real], data.classes),
         "joint_label": _named(most_likely(weak[groups], answer)[real], data.classes),
         "entropy": torch.special.entr(marginals).sum(1).numpy(),
         "log_likelihood": answer.log_likelihood.double()[:, None].expand_as(members)[real].numpy(),
@@ -127,8 +205,8 @@ def _piece(data: JobData, kind: int, groups: Tensor, members: Tensor, answer: Po
     }
 
 
-def most_likely(weak: AbstractSupervision, answer: Posterior) -> Tensor:
-    """The most likely labeling of each group as a whole.
+def most_likely(weak: AbstractSupervision, answer: Posterior) -> Int[Tensor, "groups instances"]:
+    """The most likely labeling of each group as a whole; -1 in padding and in groups that cannot be.
 
     For counts of many classes, whose automaton is too large, it is an assignment of instances to places. A projection
     says nothing of labelings as a whole: there it is the most likely class of each.
@@ -138,10 +216,11 @@ def most_likely(weak: AbstractSupervision, answer: Posterior) -> Tensor:
     try:
         return answer.mode()
     except (AutomatonError, DataError):
-        return answer.marginals.argmax(2)
+        real = torch.arange(answer.marginals.shape[1]) < answer.lengths[:, None]
+        return torch.where(real & ~answer.impossible[:, None], answer.marginals.argmax(2), -1)
 
 
-def _assigned(weak: ClassCounts, answer: Posterior) -> Tensor:
+def _assigned(weak: ClassCounts, answer: Posterior) -> Int[Tensor, "groups instances"]:
     from scipy.optimize import linear_sum_assignment
 
     labels = torch.full(answer.marginals.shape[:2], -1)

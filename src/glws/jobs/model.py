@@ -1,16 +1,18 @@
-"""The network and the method of a job, by name."""
+"""The network of a job, by name, and what suits instances of a shape."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 from torch import nn
 
 from glws.errors import ConfigError
 from glws.jobs.config import NamedConfig
 from glws.models import build
+from glws.models.catalogue import MODELS
+from glws.rules import Rule, rule_of, several
 from glws.training.seeds import derived_generator
 
 BY_SHAPE = {(1, 28, 28): "lenet5", (3, 32, 32): "wrn_28_2"}
@@ -27,10 +29,24 @@ def job_model(
     name = usual_model(input_shape) if config.name == "auto" else config.name
     if ":" in name:
         return _own_model(name, input_shape, num_classes, config.options, allow_code)
-    try:
-        return build(name, input_shape, num_classes, derived_generator("cpu", seed, "model"), **config.options)
-    except TypeError as error:
-        raise ConfigError(f"`model`: {error}") from None
+    _check_options(name, config.options)
+    return build(name, input_shape, num_classes, derived_generator("cpu", seed, "model"), **config.options)
+
+
+def _check_options(name: str, options: Mapping[str, Any]) -> None:
+    """Raises `ConfigError` for a value of the wrong type; names that are not known are left to `build`."""
+    made: Any = MODELS.get(name)
+    hints = {} if made is None else get_type_hints(getattr(made, "func", made).__init__)
+    for key, value in options.items():
+        words, holds = _rule(hints.get(key))
+        if not holds(value):
+            raise ConfigError(f"`model.{key}` must be {words}. Got {value!r}.")
+
+
+def _rule(annotation: Any) -> Rule:
+    if get_origin(annotation) is Sequence:
+        return several(rule_of(get_args(annotation)[0]))
+    return rule_of(annotation)
 
 
 def usual_model(input_shape: Sequence[int]) -> str:
@@ -42,6 +58,15 @@ def usual_model(input_shape: Sequence[int]) -> str:
     if len(input_shape) != 3:
         return "mlp"
     return BY_SHAPE.get(tuple(input_shape), "resnet18")  # type: ignore[arg-type]
+
+
+def usual_views(size: int) -> str:
+    """The name of the views that suit photographs with sides of so many pixels: how far they are moved goes with it.
+
+    >>> usual_views(32), usual_views(224)
+    ('cifar10', 'imagenet100')
+    """
+    return "cifar10" if size <= 48 else "stl10" if size <= 128 else "imagenet100"
 
 
 def _own_model(

@@ -14,6 +14,8 @@ from glws.training.config import TrainingConfig
 
 BATCH = {
     "partial_labels": 512,
+    "multi_instance": 8,
+    "proportions": 8,
     "pair_comparison": 256,
     "pair_similarity": 256,
     "similarity_confidence": 256,

@@ -255,7 +255,7 @@ class Training:
             found = labelled_scores(test, self.predict, self.world)
             row |= {f"test_{name}": value for name, value in found.items()}
         if held_out is not None:
-            weak = held_out_scores(held_out, self.predict)
+            weak = held_out_scores(held_out, self.predict, self.world)
             row |= {"held_out_log_likelihood": weak.log_likelihood, "held_out_entropy": weak.entropy}
         return row
 

@@ -1,0 +1,65 @@
+"""Data of your own, for trying things out: scikit-learn's breast-cancer set as bags of which only a count is known.
+
+python examples/breast_cancer.py            # writes bags.csv and bags.yaml here
+python examples/breast_cancer.py some/folder
+
+Then:
+
+glws doctor bags.yaml                       # what is in it, and what is wrong with it
+glws train --data bags.yaml                 # learns to tell malignant from benign, from the counts alone
+glws label runs/bags-1 --out labels.parquet # what every single instance is, given network and count
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_breast_cancer
+
+NUM_BAGS = 71
+SEED = 0
+
+DESCRIPTION = """\
+data: bags.csv
+features: ["mean *", "* error", "worst *"]  # columns, by their names or by patterns
+classes: [benign, malignant]
+group: bag                                  # rows with the same value belong together
+kind: proportions                           # what is known: how many of a bag are malignant
+weak: {count: malignant_in_bag}
+label: truth                                # for evaluation only; leave it out where nobody knows
+"""
+
+
+def main() -> None:
+    """Writes the table and its description."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", nargs="?", type=Path, default=Path())
+    folder = parser.parse_args().folder
+    folder.mkdir(parents=True, exist_ok=True)
+    header, rows = table()
+    with (folder / "bags.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([header, *rows])
+    (folder / "bags.yaml").write_text(DESCRIPTION, encoding="utf-8")
+    print(f"wrote {folder / 'bags.csv'} ({len(rows)} rows in {NUM_BAGS} bags) and {folder / 'bags.yaml'}")
+    print(f"next: glws doctor {folder / 'bags.yaml'}")
+
+
+def table() -> tuple[list[str], list[list[object]]]:
+    """The names of the columns, and the rows: patients in random order, each bag with its number of malignant ones."""
+    source = load_breast_cancer()
+    order = np.random.default_rng(SEED).permutation(len(source.target))
+    is_malignant = source.target[order] == list(source.target_names).index("malignant")
+    bags = np.arange(len(order)) * NUM_BAGS // len(order)
+    counts = np.bincount(bags, is_malignant).astype(int)
+    rows: list[list[object]] = [
+        [f"bag-{bag:02d}", *values, counts[bag], "malignant" if truth else "benign"]
+        for bag, values, truth in zip(bags, source.data[order].tolist(), is_malignant, strict=True)
+    ]
+    return ["bag", *source.feature_names, "malignant_in_bag", "truth"], rows
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""The commands and their options are a list that changes on purpose only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import typer
+
+from glws.cli import application, run
+
+COMMANDS = {
+    "train": "CONFIG --data --kind --method --out --resume --dry-run --allow-code",
+    "predict": "RUN DATA --out --allow-code",
+    "label": "RUN DATA --out --allow-code",
+    "report": "RUN --out",
+    "explain": "TEXT --classes --length --probs --out",
+    "doctor": "DATA --json",
+    "data": "ACTION NAME --folder",
+    "methods": "",
+    "bench": "--task --sizes --out --docs --cap --quick",
+}
+
+
+def commands() -> dict[str, Any]:
+    group: Any = typer.main.get_command(application())
+    found: dict[str, Any] = group.commands
+    return found
+
+
+def written(parameter: Any) -> str:
+    """An option by its long name, an argument in capitals."""
+    return max(parameter.opts, key=len) if parameter.param_type_name == "option" else str(parameter.name).upper()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_options_are_these(name: str) -> None:
+    found = [written(parameter) for parameter in commands()[name].params if parameter.name != "help"]
+    arguments = {"CONFIG": "CONFIG", "RUNS": "RUN"}
+    assert " ".join(arguments.get(word, word) for word in found) == COMMANDS[name]
+
+
+def test_there_are_no_other_commands() -> None:
+    assert sorted(commands()) == sorted([*COMMANDS, "paper"])
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, "paper"])
+def test_every_option_is_explained(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert all(parameter.help for parameter in commands()[name].params)
+    assert run([name, "--help"]) == 0
+    assert "Usage: glws" in capsys.readouterr().out
+
+
+def test_the_help_says_how_to_begin(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "To begin: glws train" in said
+    assert "glws doctor data.yaml" in said

@@ -1,0 +1,67 @@
+"""Several processes through the command line: they come to what one comes to, and stop and go on together (R17)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from glws.training.checkpoint import latest
+from glws.training.run_folder import CHECKPOINTS, RunFolder
+
+HERE = Path(__file__).parent
+JOB = ["train", "training.batch_size=16", "training.save_every=1000000", "--out", "run"]
+
+
+@pytest.mark.slow
+def test_processes_that_read_a_part_each_equal_one_and_go_on_as_one(tmp_path: Path) -> None:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parent)}
+    command = [sys.executable, str(HERE / "processes.py"), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    expected = ["two equal one", "one goes on with what two began", "a process that is lost", "a finished run"]
+    assert done.stdout.splitlines()[-4:] == expected
+
+
+def torchrun(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """Two processes, started as the documentation says."""
+    starting = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [*starting, "-m", "glws", *JOB, *arguments]
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.slow
+def test_torchrun_trains_one_run_and_reports_once(tmp_path: Path) -> None:
+    process = torchrun(tmp_path, "training.epochs=2")
+    said, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors[-2000:]
+    assert said.count("report: run/report.html") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    run = RunFolder.open(tmp_path / "run")
+    assert run.is_finished
+    assert [row["epoch"] for row in run.rows()] == [1, 2]
+    assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_a_signal_to_torchrun_stops_and_saves(tmp_path: Path) -> None:
+    process = torchrun(tmp_path, "training.epochs=5000")
+    log = tmp_path / "run" / "metrics.jsonl"
+    end = time.monotonic() + 200
+    while not (log.exists() and log.stat().st_size):
+        assert process.poll() is None, process.communicate()[1][-2000:]
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=40)
+    assert process.returncode != 0
+    assert "glws: stopped and saved; go on with: glws train --resume run" in errors
+    run = RunFolder.open(tmp_path / "run")
+    found = latest(tmp_path / "run" / CHECKPOINTS, pytest.fail, run.owner)
+    assert found is not None
+    assert found.step >= 9

@@ -1,0 +1,66 @@
+"""The guard: what weak labels alone suggest, against writing all labelings down, and when it speaks."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from glws.data import WeakDataset
+from glws.supervision import Labels, MultiInstance, Proportions
+from glws.training.guard import MOST_GROUPS, collapse, implied_rates
+
+
+def enumerated(data: WeakDataset) -> torch.Tensor:
+    """Mean posterior of all instances of all groups, when every labeling is as likely as every other."""
+    classes = data.weak[0].num_classes
+    total = torch.zeros(classes, dtype=torch.float64)
+    for groups, weak in zip(data.groups, data.weak, strict=True):
+        for group, length in enumerate(groups.lengths.tolist()):
+            labelings = list(itertools.product(range(classes), repeat=length))
+            weights = [math.exp(weak.log_weight(group, labels)) for labels in labelings]
+            for labels, weight in zip(labelings, weights, strict=True):
+                for label in labels:
+                    total[label] += weight / sum(weights)
+    return total / total.sum()
+
+
+def test_the_rates_are_those_of_all_labelings_written_down() -> None:
+    bags = [[0, 1, 2], [3, 4], [5], [6, 7, 8, 9]]
+    data = WeakDataset(
+        torch.zeros(10, 1),
+        [bags, bags, [[0], [1], [2]]],
+        [Proportions.of([1, 2, 0, 3]), MultiInstance.of([1, 1, 0, 1]), Labels.of([1, 1, -1], 2)],
+    )
+    assert torch.allclose(implied_rates(data), enumerated(data), atol=1e-12)
+
+
+def test_of_many_groups_some_stand_for_all() -> None:
+    counts = torch.arange(5 * MOST_GROUPS) % 3
+    data = WeakDataset(
+        torch.zeros(10 * MOST_GROUPS, 1), torch.arange(10 * MOST_GROUPS).view(-1, 2), Proportions.of(counts)
+    )
+    assert implied_rates(data)[1] == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("predicted", "implied", "is_said"),
+    [
+        ([0.995, 0.005], [0.5, 0.5], True),
+        ([0.0, 0.0, 1.0], [0.3, 0.3, 0.4], True),
+        ([0.98, 0.02], [0.5, 0.5], False),
+        ([1.0, 0.0], [0.95, 0.05], False),
+        ([0.5, 0.5], [1.0, 0.0], False),
+    ],
+)
+def test_it_speaks_when_nearly_all_are_of_one_class_and_should_not_be(
+    predicted: list[float], implied: list[float], is_said: bool
+) -> None:
+    said = collapse(torch.tensor(predicted), torch.tensor(implied))
+    assert (said is not None) == is_said
+    if said is not None:
+        most = predicted.index(max(predicted))
+        assert f"{100 * max(predicted):.1f}% of the training instances are predicted to be of class {most}" in said
+        assert said.endswith(f"the weak labels alone suggest {100 * implied[most]:.1f}%")

@@ -1,0 +1,71 @@
+"""The order of groups: each once in an epoch, anew in each, a function of seed, epoch and step alone."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from glws.data import WeakDataset
+from glws.errors import ConfigError
+from glws.supervision import Labels, Proportions
+from glws.training.order import Order
+
+
+@pytest.mark.parametrize(("sizes", "batch"), [((23,), (5,)), ((23, 4), (5, 2)), ((7, 100), (3, 9)), ((5, 0), (2, 2))])
+def test_an_epoch_takes_every_group_of_the_longest_kind_once(sizes: tuple[int, ...], batch: tuple[int, ...]) -> None:
+    order = Order(sizes, batch, seed=3)
+    steps = [math.ceil(size / each) for size, each in zip(sizes, batch, strict=True)]
+    longest = steps.index(max(steps))
+    assert order.steps_per_epoch == max(steps)
+    for epoch in range(3):
+        taken = [order.groups(epoch, step)[longest] for step in range(order.steps_per_epoch)]
+        assert torch.cat(taken).sort().values.tolist() == list(range(sizes[longest]))
+        lengths = [len(part) for part in taken]
+        assert max(lengths) <= batch[longest]
+        assert max(lengths) - min(lengths) <= 1
+
+
+def test_the_other_kinds_go_round_in_full_batches_across_epochs() -> None:
+    """Every so many groups in a row are each group once, wherever epochs begin."""
+    order = Order((20, 7), (2, 3), seed=1)
+    places = [(epoch, step) for epoch in range(7) for step in range(order.steps_per_epoch)]
+    taken = [order.groups(*place)[1] for place in places]
+    assert {len(part) for part in taken} == {3}
+    rounds = torch.cat(taken)[: 7 * 30].view(30, 7)
+    assert torch.equal(rounds.sort(1).values, torch.arange(7).expand(30, 7))
+    assert len({tuple(each) for each in rounds.tolist()}) > 20
+
+
+def test_a_step_can_be_asked_for_at_any_time() -> None:
+    """So a training that goes on in the middle takes the same groups."""
+    forward = [Order((11, 5), (2, 2), 4).groups(epoch, step) for epoch in range(3) for step in range(6)]
+    order = Order((11, 5), (2, 2), 4)
+    backward = [order.groups(epoch, step) for epoch in (2, 1, 0) for step in (5, 4, 3, 2, 1, 0)][::-1]
+    for one, other in zip(forward, backward, strict=True):
+        assert all(torch.equal(mine, its) for mine, its in zip(one, other, strict=True))
+
+
+def test_seeds_and_epochs_differ() -> None:
+    first = torch.cat([Order((50,), (50,), seed).groups(epoch, 0)[0] for seed in (0, 1) for epoch in (0, 1)])
+    assert len({tuple(each) for each in first.view(4, 50).tolist()}) == 4
+
+
+def data() -> WeakDataset:
+    return WeakDataset(
+        torch.zeros(40, 1),
+        [torch.arange(40).view(4, 10), torch.arange(6)[:, None]],
+        [Proportions.of([1] * 4), Labels.of([0] * 6, 2)],
+    )
+
+
+def test_without_a_size_a_step_takes_about_128_instances_of_each_kind() -> None:
+    assert Order.of(data(), None, 0).batch == (13, 128)
+
+
+def test_one_size_is_for_all_kinds_and_a_list_has_one_for_each() -> None:
+    assert Order.of(data(), 3, 0).batch == (3, 3)
+    assert Order.of(data(), [3, 2], 0).batch == (3, 2)
+    with pytest.raises(ConfigError, match=r"one for each of the 2 kinds of weak labels\. Got \[3, 2, 1\]\.$"):
+        Order.of(data(), [3, 2, 1], 0)

@@ -1,0 +1,91 @@
+"""Learning rates along the way, what is decayed, and an optimiser that goes on where it was."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from glws.training.config import TrainingConfig
+from glws.training.schedule import (
+    build_optimizer,
+    learning_rate,
+    optimizer_tensors,
+    restore_optimizer,
+    set_learning_rate,
+)
+
+CPU = torch.device("cpu")
+
+
+def test_the_cosine_goes_from_the_first_rate_to_the_final_one() -> None:
+    config = TrainingConfig(learning_rate=0.3, final_learning_rate=0.1)
+    shares = [number / 7 for number in range(8)]
+    expected = [0.1 + 0.2 * (1 + math.cos(math.pi * share)) / 2 for share in shares]
+    assert [learning_rate(config, share) for share in shares] == pytest.approx(expected, rel=1e-15)
+    assert learning_rate(TrainingConfig(learning_rate=0.1, final_learning_rate=0.5), 1.0) == 0.1  # never upwards
+
+
+def test_milestones_lower_the_rate_when_they_are_reached() -> None:
+    config = TrainingConfig(schedule="multistep", learning_rate=1.0, milestones=(0.25, 0.5), decay=0.1)
+    rates = [learning_rate(config, share) for share in (0, 0.249, 0.25, 0.499, 0.5, 1)]
+    assert rates == pytest.approx([1, 1, 0.1, 0.1, 0.01, 0.01])
+
+
+def test_a_constant_rate_is_constant() -> None:
+    config = TrainingConfig(schedule="constant", learning_rate=0.2)
+    assert {learning_rate(config, share) for share in (0, 0.5, 1)} == {0.2}
+
+
+@pytest.mark.parametrize("name", ["adamw", "sgd"])
+def test_only_matrices_are_decayed(name: str) -> None:
+    """With no gradient, decay is all that moves a weight."""
+    model = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+    before = [weight.detach().clone() for weight in model.parameters()]
+    config = TrainingConfig(optimizer=name, learning_rate=0.5, weight_decay=0.1, momentum=0.0)  # type: ignore[arg-type]
+    optimizer = build_optimizer([model], config, CPU)
+    for weight in model.parameters():
+        weight.grad = torch.zeros_like(weight)
+    optimizer.step()
+    for weight, old in zip(model.parameters(), before, strict=True):
+        assert torch.allclose(weight, old * (0.95 if weight.ndim > 1 else 1.0))
+
+
+def test_frozen_weights_are_left_alone() -> None:
+    model = nn.Linear(3, 2)
+    model.bias.requires_grad_(False)
+    groups = build_optimizer([model], TrainingConfig(), CPU).param_groups
+    assert [len(group["params"]) for group in groups] == [1, 0]
+
+
+@pytest.mark.parametrize("options", [{}, {"optimizer": "sgd"}, {"optimizer": "sgd", "momentum": 0.0}])
+def test_an_optimiser_that_was_stored_goes_on_to_the_same_bits(options: dict[str, object]) -> None:
+    config = TrainingConfig(learning_rate=0.1, **options)  # type: ignore[arg-type]
+
+    def model() -> nn.Linear:
+        made = nn.Linear(4, 3)
+        with torch.no_grad():
+            for weight in made.parameters():
+                weight.copy_(torch.linspace(-1, 1, weight.numel()).view_as(weight))
+        return made
+
+    def steps(model: nn.Module, optimizer: torch.optim.Optimizer, numbers: range) -> None:
+        for number in numbers:
+            optimizer.zero_grad()
+            set_learning_rate(optimizer, 0.1 / (1 + number))
+            model(torch.linspace(number, 1, 8).view(2, 4)).square().sum().backward()
+            optimizer.step()
+
+    whole, first = model(), model()
+    steps(whole, build_optimizer([whole], config, CPU), range(6))
+    optimizer = build_optimizer([first], config, CPU)
+    steps(first, optimizer, range(3))
+    stored = {name: tensor.clone() for name, tensor in optimizer_tensors(optimizer).items()}
+    second = model()
+    second.load_state_dict(first.state_dict())
+    other = build_optimizer([second], config, CPU)
+    restore_optimizer(other, stored)
+    steps(second, other, range(3, 6))
+    assert all(torch.equal(*pair) for pair in zip(whole.parameters(), second.parameters(), strict=True))

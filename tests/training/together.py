@@ -1,0 +1,116 @@
+"""Trainings by one process and by two; run by the tests as a program of its own, which forks the processes.
+
+Prints a line of JSON for each case: its name, and the weights and the last loss that the first process came to.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import traceback
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from glws.data import WeakDataset
+from glws.methods import GLWS
+from glws.models import build
+from glws.supervision import Labels, Proportions
+from glws.training.config import TrainingConfig
+from glws.training.evaluate import Labelled
+from glws.training.loop import fit
+from glws.training.run_folder import RunFolder
+from glws.training.snapshot import Snapshots
+from glws.training.world import World, join_world, leave_world
+
+STEPS_PER_EPOCH = 5
+
+
+def data() -> tuple[torch.Tensor, WeakDataset]:
+    """Ragged bags and some labels, of which two processes cannot take the same number."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(37, 5, generator=generator, dtype=torch.float64)
+    lengths = torch.randint(1, 7, (23,), generator=generator).tolist()
+    bags = [torch.randint(37, (length,), generator=generator).tolist() for length in lengths]
+    counts = [int((x[bag, 0] > 0).sum()) for bag in bags]
+    singles = torch.randperm(37, generator=generator)[:9, None]
+    labels = (x[singles[:, 0], 0] > 0).long()
+    return x, WeakDataset(x, [bags, singles], [Proportions.of(counts), Labels.of(labels, 2)])
+
+
+def trained(world: World, steps: int, precision: str, folder: Path) -> list[float]:
+    """The weights and the last loss, from where the folder left off."""
+    x, weak = data()
+    config = TrainingConfig(epochs=steps // STEPS_PER_EPOCH, batch_size=(5, 2), precision=precision, clip=1.0,
+                            learning_rate=0.02, schedule="constant")  # type: ignore[arg-type]  # fmt: skip
+    model = build("mlp", [5], 2, torch.Generator().manual_seed(1), hidden=[16])
+    test = Labelled.of(x, (x[:, 0] > 0).long())
+    if world.is_first:
+        run = RunFolder.resume(folder) if RunFolder.holds_run(folder) else RunFolder.create(folder, {"a": 1}, seed=0)
+    world.wait()
+    if not world.is_first:
+        run = RunFolder.open(folder)
+    with run:
+        fitted = fit(model, weak, GLWS(e_step="same"), config, test=test, world=world, snapshots=Snapshots(run, 1e9))
+    weights = torch.cat([weight.detach().double().reshape(-1) for weight in fitted.model.parameters()])
+    return [*weights.tolist(), float(fitted.history[-1]["loss"])]
+
+
+def by(size: int, steps: int, precision: str, folder: Path, bounds: tuple[int, ...] | None = None) -> list[float]:
+    """What so many processes come to, which is the same for each of them."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(found.getsockname()[1]), "WORLD_SIZE": str(size)}
+    processes = [_forked(rank, size, shared, steps, precision, folder, bounds) for rank in range(size)]
+    assert [os.waitpid(process, 0)[1] for process in processes] == [0] * size
+    answers = [json.loads((folder.parent / f"{folder.name}-{rank}.json").read_text()) for rank in range(size)]
+    assert all(answer == answers[0] for answer in answers)
+    numbers: list[float] = answers[0]
+    return numbers
+
+
+def _forked(
+    rank: int,
+    size: int,
+    shared: dict[str, str],
+    steps: int,
+    precision: str,
+    folder: Path,
+    bounds: tuple[int, ...] | None,
+) -> int:
+    process = os.fork()
+    if process:
+        return process
+    status = 1
+    try:
+        os.environ.update(shared, RANK=str(rank))
+        world = join_world()
+        answer = trained(replace(world, bounds=bounds if size > 1 else None), steps, precision, folder)
+        leave_world()
+        (folder.parent / f"{folder.name}-{rank}.json").write_text(json.dumps(answer))
+        status = 0
+    except Exception:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+def main(folder: Path) -> None:
+    """All cases, after a training that loads what has to be loaded."""
+    trained(World(), 5, "float64", folder / "warm")
+    for precision in ("float64", "float32"):
+        for size in (1, 2):
+            name = f"{size} {precision}"
+            print(json.dumps([name, by(size, 50, precision, folder / name)]), flush=True)
+    for first, then in ((2, 1), (1, 2)):
+        name = f"{first} then {then}"
+        by(first, 25, "float64", folder / name, (0, 11, 37))
+        print(json.dumps([name, by(then, 50, "float64", folder / name, (0, 11, 37))]), flush=True)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    main(Path(sys.argv[1]))
