@@ -34,6 +34,12 @@ UNLABELED_GROUP = 256
 TWO_WEAK_VIEWS = ("fashion_mnist",)
 """Where the strong view is another weak one: RandAugment is more than LeNet-5 can follow on 28 x 28 pixels."""
 
+DRAWN = "draw."
+"""Options of a run that begin so are about how the weak data are drawn."""
+
+BINOMIAL = ("positive_unlabeled", "lenet5")
+"""Where an unlabeled group is taken for a binomial sample, and not only for one of its expected count."""
+
 WITH_UNLABELED = ("positive_unlabeled", "unlabeled_unlabeled", "similar_dissimilar_unlabeled")
 
 OURS: dict[str, dict[str, Any]] = {
@@ -89,9 +95,19 @@ def plan(
         device=device,
         save_every=120.0,
     )
-    made = build_method(method, {**_method_options(cell, method), **options})
-    weaken = {"group_size": UNLABELED_GROUP} if cell.setting in WITH_UNLABELED and is_larger else {}
-    return Plan(made, config, views(cell.dataset), parameters.model, weaken)
+    chosen = {name: value for name, value in options.items() if not name.startswith(DRAWN)}
+    made = build_method(method, {**_method_options(cell, method), **chosen})
+    drawn = {name.removeprefix(DRAWN): value for name, value in options.items() if name.startswith(DRAWN)}
+    return Plan(made, config, views(cell.dataset), parameters.model, {**_weaken_options(cell, is_larger), **drawn})
+
+
+def _weaken_options(cell: Cell, is_larger: bool) -> dict[str, Any]:
+    options: dict[str, Any] = {"group_size": UNLABELED_GROUP} if cell.setting in WITH_UNLABELED and is_larger else {}
+    return {**options, "count": "binomial"} if _is_binomial(cell) else options
+
+
+def _is_binomial(cell: Cell) -> bool:
+    return (cell.setting, cell.hyper_parameters().model) == BINOMIAL
 
 
 def _has_larger_steps(cell: Cell) -> bool:
@@ -101,7 +117,7 @@ def _has_larger_steps(cell: Cell) -> bool:
 def _batch_size(cell: Cell, method: str) -> int | tuple[int, ...]:
     parameters = cell.hyper_parameters()
     if method == "supervised":
-        return 128
+        return 512 if parameters.model == "lenet5" else 128
     groups = BATCH.get(cell.setting, parameters.batch_size) if parameters.model == "lenet5" else parameters.batch_size
     if cell.setting in WITH_UNLABELED:  # a group is a batch of unlabeled instances
         return (1, 1) if cell.setting == "unlabeled_unlabeled" else (groups, 1)
@@ -115,6 +131,8 @@ def _method_options(cell: Cell, method: str) -> dict[str, Any]:
         options["m_step"] = "weak_2" if cell.dataset in TWO_WEAK_VIEWS else "strong"
         if cell.num_classes > 2:
             options |= OURS.get(cell.setting, {})
+        if _is_binomial(cell):
+            options |= {"start_epochs": 0, "supervised": 0.0}  # L_S of a group would outweigh all that is labelled
     elif "view" in method_class(method).__dataclass_fields__:  # type: ignore[attr-defined]
         options["view"] = "weak" if cell.dataset in TWO_WEAK_VIEWS else "strong"
     if method_class(method).needs_prior:
