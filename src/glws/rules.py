@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import field, fields
@@ -120,6 +121,23 @@ def number() -> Rule:
 def options() -> Rule:
     """Names and values."""
     return "names and values", lambda value: isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
+
+
+def view_name() -> Rule:
+    """A view of the instances, or another draw of one."""
+    pattern = re.compile(r"plain|(weak|strong)(_[1-9]\d*)?")
+    return (
+        "plain, weak or strong, or another draw such as weak_2",
+        lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None,
+    )
+
+
+def check_name(what: str, name: str, known: Mapping[str, Any]) -> None:
+    """Raises `ConfigError` for a name that is not known, with the nearest one that is."""
+    if name not in known:
+        near = get_close_matches(str(name), list(known), n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(known)}"
+        raise ConfigError(f"no {what} is called {name!r}; {hint}")
 
 
 def check_keys(found: Mapping[str, Any], known: Mapping[str, Any] | list[str], section: str) -> None:

@@ -32,7 +32,7 @@ from glws.data import WeakDataset
 from glws.data.weaken import pair_similarity
 from glws.errors import DataError
 from glws.methods.abstract import AbstractMethod
-from glws.methods.risks import Surrogate, surrogate
+from glws.methods.risks import Correction, Surrogate, surrogate
 from glws.methods.similarity import KCL, MCL, RiskSD
 from glws.methods.step import Step
 from glws.methods.uum import UUM
@@ -109,6 +109,20 @@ def test_the_e_step_with_the_true_posterior_gives_the_risk(prior: float) -> None
     found = em_loss(log_probs[inputs], weak, e_log_probs=truth[inputs]).unsupervised
     close(found, SUPERVISED[prior])
     close(found, supervised_risk(prior), ROUNDING)
+
+
+@pytest.mark.parametrize("correction", ["relu", "abs"])
+def test_a_correction_is_applied_to_the_part_of_each_class(correction: Correction) -> None:
+    """The parts of ℓ(z) and of ℓ(-z), written out; with scores that leave one of them below 0."""
+    scores = torch.tensor([[-9.0, 3.0], [-4.0, -1.0]], dtype=torch.float64)
+    alike, unlike = 0.52, 0.48
+    parts = [
+        (own * alike * surrogate(sign * scores[0]).mean() - other * unlike * surrogate(sign * scores[1]).mean()) / -0.2
+        for sign, own, other in ((1, 0.4, 0.6), (-1, -0.6, -0.4))
+    ]
+    assert min(parts) < 0 < max(parts)
+    expected = sum(part.abs() if correction == "abs" else part.clamp_min(0) for part in parts)
+    close(loss_of(RiskSD(0.4, "logistic", correction), scores, PairSimilarity.of([1, 0])), expected, ROUNDING)
 
 
 @pytest.mark.slow

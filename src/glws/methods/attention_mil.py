@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from glws.data.dataset import WeakDataset
+from glws.inference.forms import real_instances
 from glws.methods.abstract import AbstractMethod, Setup
 from glws.methods.step import Step
 from glws.models.layers import FullyConnected, fill, uniform_fan_in
@@ -103,7 +104,7 @@ def pool(
     >>> pool(torch.tensor([[[1.0], [3.0], [9.0]]]), torch.zeros(1, 3, 1), torch.tensor([2]))
     tensor([[[2.]]])
     """
-    real = torch.arange(values.shape[1], device=values.device) < lengths.clamp_min(1)[:, None]
+    real = real_instances(values, lengths.clamp_min(1))
     attention = torch.where(real[:, :, None], scores, -torch.inf).softmax(1)
     return torch.einsum("gih,gic->ghc", attention, values)
 

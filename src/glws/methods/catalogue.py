@@ -31,7 +31,7 @@ from glws.methods.supervised import Supervised
 from glws.methods.unlabeled_unlabeled import UnlabeledUnlabeled
 from glws.methods.uum import UUM
 from glws.methods.vpu import VPU
-from glws.rules import check_keys, rule_of
+from glws.rules import check_keys, check_name, rule_of, view_name
 
 METHODS: dict[str, Callable[..., AbstractMethod]] = {
     "glws": GLWS,
@@ -100,10 +100,20 @@ METHODS: dict[str, Callable[..., AbstractMethod]] = {
 
 def method_class(name: str) -> type[AbstractMethod]:
     """The class behind a name."""
-    check_keys({name: None}, METHODS, "method")
+    check_name("method", name, METHODS)
     made: Any = METHODS[name]
     kind: type[AbstractMethod] = getattr(made, "func", made)
     return kind
+
+
+def fixed_options(name: str) -> dict[str, Any]:
+    """The options that a name stands for, where several names share a class.
+
+    >>> fixed_options("pcomp_relu"), fixed_options("pconf")
+    ({'correction': 'relu'}, {})
+    """
+    method_class(name)
+    return dict(getattr(METHODS[name], "keywords", {}))
 
 
 def build_method(name: str, options: Mapping[str, Any] | None = None) -> AbstractMethod:
@@ -116,7 +126,7 @@ def build_method(name: str, options: Mapping[str, Any] | None = None) -> Abstrac
     hints = get_type_hints(kind)
     check_keys(given, [item.name for item in fields(kind)], "method")  # type: ignore[arg-type]
     for key, value in given.items():
-        words, holds = rule_of(hints[key])
+        words, holds = view_name() if key == "m_step" or key.endswith("view") else rule_of(hints[key])
         if not holds(value):
             raise ConfigError(f"`method.{key}` must be {words}. Got {value!r}.")
         given[key] = tuple(value) if isinstance(value, list) else value

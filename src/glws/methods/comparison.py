@@ -24,13 +24,13 @@ from torch import Tensor
 from glws.data.dataset import BatchPart, WeakDataset
 from glws.data.weaken.pairs import ComparisonRule
 from glws.data.weaken.pools import down
-from glws.methods.abstract import AbstractMethod, Epoch, Setup
+from glws.methods.abstract import Epoch, Setup
 from glws.methods.risks import (
+    AbstractBinaryMethod,
     Correction,
     check_choice,
     check_prior,
-    check_two_classes,
-    corrected,
+    corrected_sum,
     mean,
     pair_scores,
     surrogate,
@@ -43,8 +43,16 @@ PruningWeights = Literal["noise", "prior", "released"]
 Consistency = Literal["squared", "cross_entropy"]
 
 
+class AbstractComparison(AbstractBinaryMethod):
+    """A method for pairs of two classes, of which one is the more positive, with a known share of positives."""
+
+    takes: ClassVar[str] = "pairs of which one is the more positive"
+    kinds: ClassVar[tuple[tuple[type[PairComparison], ...], ...]] = ((PairComparison,),)
+    needs_prior: ClassVar[bool] = True
+
+
 @dataclass(frozen=True)
-class Pcomp(AbstractMethod):
+class Pcomp(AbstractComparison):
     """The risk of ordered pairs (Feng et al., ICML 2021, arXiv 2010.01875): unbiased, ReLU or ABS by `correction`.
 
         L = g(A) + g(B),    A estimates π₊ E₊ ℓ₊(z),    B estimates π₋ E₋ ℓ₋(z),    logistic losses of z = f1 - f0
@@ -60,9 +68,6 @@ class Pcomp(AbstractMethod):
     """
 
     summary: ClassVar[str] = "risk of ordered pairs (Feng et al., 2021)"
-    takes: ClassVar[str] = "pairs of which one is the more positive"
-    kinds: ClassVar[tuple[tuple[type[PairComparison], ...], ...]] = ((PairComparison,),)
-    needs_prior: ClassVar[bool] = True
 
     prior: float
     correction: Correction = "none"
@@ -74,20 +79,15 @@ class Pcomp(AbstractMethod):
         check_choice("correction", self.correction, get_args(Correction))
         check_choice("rule", self.rule, get_args(ComparisonRule))
 
-    def check(self, data: WeakDataset) -> None:
-        """Pairs of two classes."""
-        super().check(data)
-        check_two_classes(self, data)
-
     def loss(self, step: Step) -> Float[Tensor, ""]:
         """The two partial risks, each corrected."""
         (part,) = step.batch.parts
-        positive, negative = comparison_risks(ordered_scores(step.logits(self.view), part), self.prior, self.rule)
-        return corrected(positive, self.correction) + corrected(negative, self.correction)
+        risks = comparison_risks(ordered_scores(step.logits(self.view), part), self.prior, self.rule)
+        return corrected_sum(risks, self.correction)
 
 
 @dataclass(frozen=True)
-class RankPruning(AbstractMethod):
+class RankPruning(AbstractComparison):
     """Firsts as noisy positives, seconds as noisy negatives, the doubtful ones left out; noise rates from the prior.
 
     Rank pruning is of Northcutt et al. (UAI 2017), its use for ordered pairs of Feng et al. (ICML 2021). With n pairs,
@@ -104,33 +104,26 @@ class RankPruning(AbstractMethod):
     `weights="prior"`: w± = π± / (1 - φ±), the risk at π for both rules. `weights="released"`: w± = ρ±, and each sum
     is divided by the number of selected instances; with `rule="discard"` that is the released GLWS code.
 
-    In the first `warm_up_epochs` all are selected, since a network that has not learned anything selects what it
-    happens to say; neither source has that, 0 leaves it out. If nothing is selected, the loss is 0.
+    In the first `warm_up_epochs` all are selected. Neither source has that, 0 leaves it out; but a network that has not
+    learned anything selects what it happens to say, by sign perhaps one class only, and then it stays there. If
+    nothing is selected, the loss is 0.
     """
 
     summary: ClassVar[str] = (
         "ordered pairs as noisy labels, the doubtful ones pruned (Northcutt et al., 2017; Feng et al., 2021)"
     )
-    takes: ClassVar[str] = "pairs of which one is the more positive"
-    kinds: ClassVar[tuple[tuple[type[PairComparison], ...], ...]] = ((PairComparison,),)
-    needs_prior: ClassVar[bool] = True
 
     prior: float
     rule: ComparisonRule = "swap"
     selection: Selection = "sign"
     weights: PruningWeights = "noise"
-    warm_up_epochs: int = 1
+    warm_up_epochs: int = 5
     view: str = "weak"
     selection_view: str = "weak"
 
     def __post_init__(self) -> None:
         check_pruning(self.prior, self.rule, self.weights)
         check_choice("selection", self.selection, get_args(Selection))
-
-    def check(self, data: WeakDataset) -> None:
-        """Pairs of two classes."""
-        super().check(data)
-        check_two_classes(self, data)
 
     def init(self, setup: Setup) -> State:
         """For selection by rank, which instances of the pairs are kept: all."""
@@ -161,7 +154,7 @@ class RankPruning(AbstractMethod):
 
 
 @dataclass(frozen=True)
-class PcompTeacher(AbstractMethod):
+class PcompTeacher(AbstractComparison):
     """Pruning by a teacher, with which the network is to agree (Feng et al., ICML 2021; Tarvainen & Valpola, 2017).
 
         L = L_pruning(z, selected by the teacher's sign) + λ Ω
@@ -176,9 +169,6 @@ class PcompTeacher(AbstractMethod):
     """
 
     summary: ClassVar[str] = "ordered pairs pruned by a teacher, and agreement with it (Feng et al., 2021)"
-    takes: ClassVar[str] = "pairs of which one is the more positive"
-    kinds: ClassVar[tuple[tuple[type[PairComparison], ...], ...]] = ((PairComparison,),)
-    needs_prior: ClassVar[bool] = True
     needs_teacher: ClassVar[bool] = True
 
     prior: float
@@ -186,18 +176,13 @@ class PcompTeacher(AbstractMethod):
     weights: PruningWeights = "noise"
     consistency: Consistency = "squared"
     consistency_weight: float = 10.0
-    warm_up_epochs: int = 1
+    warm_up_epochs: int = 5
     view: str = "weak"
     teacher_view: str = "weak_2"
 
     def __post_init__(self) -> None:
         check_pruning(self.prior, self.rule, self.weights)
         check_choice("consistency", self.consistency, get_args(Consistency))
-
-    def check(self, data: WeakDataset) -> None:
-        """Pairs of two classes."""
-        super().check(data)
-        check_two_classes(self, data)
 
     def loss(self, step: Step) -> Float[Tensor, ""]:
         """The pruned risk, and the distance to the teacher."""

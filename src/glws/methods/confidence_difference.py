@@ -5,18 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, get_args
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from glws.methods.abstract import AbstractMethod
-from glws.methods.risks import Correction, check_choice, check_prior, corrected, mean, pair_scores, surrogate
+from glws.methods.risks import (
+    AbstractBinaryMethod,
+    Correction,
+    check_choice,
+    check_prior,
+    corrected_sum,
+    mean,
+    pair_scores,
+    surrogate,
+)
 from glws.methods.step import Step
 from glws.supervision import ConfidenceDifference
 
 
 @dataclass(frozen=True)
-class ConfDiff(AbstractMethod):
+class ConfDiff(AbstractBinaryMethod):
     """The risk of pairs with a confidence difference c = r' - r (Wang et al., NeurIPS 2023, arXiv 2310.05632).
 
     With π the share of positives and the logistic losses ℓ₊, ℓ₋ of a score z = f1 - f0:
@@ -49,7 +56,7 @@ class ConfDiff(AbstractMethod):
         assert isinstance(part.weak, ConfidenceDifference)
         scores = pair_scores(step.logits(self.view), part)
         risks = confidence_difference_risks(scores, part.weak.difference.to(scores), self.prior)
-        return torch.stack([corrected(risk, self.correction) for risk in risks]).sum() / 2
+        return corrected_sum(risks, self.correction) / 2
 
 
 def confidence_difference_risks(
@@ -57,6 +64,7 @@ def confidence_difference_risks(
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""], Float[Tensor, ""], Float[Tensor, ""]]:
     """T1 to T4 of `ConfDiff`.
 
+    >>> import torch
     >>> scores = torch.tensor([[-3.0, 2.0], [0.5, -0.2]])
     >>> [round(float(risk), 4) for risk in confidence_difference_risks(scores, torch.tensor([0.8, 0.1]), prior=0.4)]
     [-0.5386, 0.3749, 0.2757, -0.0632]

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from glws.data.dataset import BatchPart
-from glws.errors import DataError
 from glws.inference import infer
 from glws.inference.counts import binomial
 from glws.methods.abstract import AbstractMethod
-from glws.methods.risks import mean
+from glws.methods.risks import check_choice, mean
 from glws.methods.step import Step
 from glws.objective import em_loss
 from glws.supervision import (
@@ -28,7 +27,6 @@ from glws.supervision import (
 )
 
 PriorForm = Literal["distribution", "expectation", "truncated"]
-PRIOR_FORMS = ("distribution", "expectation", "truncated")
 
 
 @dataclass(frozen=True)
@@ -63,8 +61,7 @@ class CountLoss(AbstractMethod):
     prior_form: PriorForm = "distribution"
 
     def __post_init__(self) -> None:
-        if self.prior_form not in PRIOR_FORMS:
-            raise DataError(f"prior_form must be one of {', '.join(PRIOR_FORMS)}, found {self.prior_form!r}")
+        check_choice("prior_form", self.prior_form, get_args(PriorForm))
 
     def loss(self, step: Step) -> Float[Tensor, ""]:
         """The losses of the kinds, added up."""

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from glws.data.dataset import BatchPart, WeakDataset
 from glws.errors import DataError
+from glws.inference.forms import real_instances
 from glws.methods.abstract import AbstractMethod
 from glws.methods.step import Step
 from glws.objective import EMLoss, Multiclass, Reduction
@@ -95,7 +96,7 @@ class GLWS(AbstractMethod):
 
 def _distance(log_probs: Tensor, guess: Tensor, lengths: Tensor) -> Float[Tensor, ""]:
     """Cross-entropy of predictions with one guess for all instances of a group, mean over instances."""
-    real = torch.arange(log_probs.shape[1], device=log_probs.device) < lengths.to(log_probs.device)[:, None]
+    real = real_instances(log_probs, lengths.to(log_probs.device))
     each = -(guess.to(log_probs)[:, None] * log_probs).sum(2)
     return torch.where(real, each, 0.0).sum() / real.sum().clamp_min(1)
 

@@ -18,6 +18,7 @@ from glws.data.dataset import Batch, WeakDataset
 from glws.errors import DataError
 from glws.methods.abstract import AbstractMethod
 from glws.methods.mean_proportion import check_exact_counts, proportion_loss
+from glws.methods.positive_unlabeled import members
 from glws.methods.step import Network, Progress, Step
 from glws.supervision import AbstractSupervision, ClassCounts, Proportions
 
@@ -132,8 +133,7 @@ def shares_of_rows(batch: Batch) -> Float[Tensor, "rows"]:
     """The share of each row of a batch among the members of all its groups: twice for an instance of two groups."""
     counts = torch.zeros(len(batch.numbers), dtype=torch.int64)
     for part in batch.parts:
-        real = torch.arange(part.rows.shape[1]) < part.lengths.cpu()[:, None]
-        counts += torch.bincount(part.rows.cpu()[real], minlength=len(counts))
+        counts += torch.bincount(members(part).cpu(), minlength=len(counts))
     return counts.double() / counts.sum().clamp_min(1)
 
 

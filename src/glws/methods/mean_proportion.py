@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -12,7 +12,9 @@ from torch import Tensor
 
 from glws.data.dataset import BatchPart, WeakDataset
 from glws.errors import DataError
+from glws.inference.forms import real_instances
 from glws.methods.abstract import AbstractMethod
+from glws.methods.risks import check_choice
 from glws.methods.step import Step
 from glws.supervision import AbstractSupervision, ClassCounts, Proportions
 
@@ -38,8 +40,7 @@ class MeanProportion(AbstractMethod):
     distance: Distance = "cross_entropy"
 
     def __post_init__(self) -> None:
-        if self.distance not in DISTANCES:
-            raise DataError(f"distance must be one of {', '.join(DISTANCES)}, found {self.distance!r}")
+        check_choice("distance", self.distance, get_args(Distance))
 
     def check(self, data: WeakDataset) -> None:
         """One kind of counts, and exact ones."""
@@ -77,10 +78,9 @@ def log_mean_prediction(
     >>> log_mean_prediction(torch.tensor([[[0.2, 0.8], [0.4, 0.6]]]).log(), torch.tensor([2])).exp()
     tensor([[0.3000, 0.7000]])
     """
-    sizes = lengths.clamp_min(1)[:, None]
-    real = torch.arange(log_probs.shape[1], device=log_probs.device) < sizes
-    inside = torch.where(real[:, :, None], log_probs, -torch.inf)
-    return inside.logsumexp(1) - sizes.to(log_probs).log()
+    sizes = lengths.clamp_min(1)
+    inside = torch.where(real_instances(log_probs, sizes)[:, :, None], log_probs, -torch.inf)
+    return inside.logsumexp(1) - sizes[:, None].to(log_probs).log()
 
 
 def check_exact_counts(method: AbstractMethod, data: WeakDataset) -> None:

@@ -69,7 +69,7 @@ class WeightedCandidates(AbstractCandidateMethod):
     code of PRODEN it may not). The factor 1/2 of RC's risk, which changes no minimiser, is left out.
     """
 
-    summary: ClassVar[str] = "cross-entropy weighted by earlier predictions, PRODEN (Lv et al., ICML 2020)"
+    summary: ClassVar[str] = "candidates weighted by predictions, PRODEN (Lv et al., 2020), RC (Feng et al., 2020)"
 
     weights_from: Literal["same_pass", "fresh_pass"] = "same_pass"
     view: str = "weak"
@@ -101,13 +101,14 @@ class LeveragedWeighted(AbstractCandidateMethod):
     "lws" is the sigmoid form, ψ(z) = σ(-z); in the cross-entropy form "lwc" the two terms are -log p_j and
     -log(1 - p_j). The weights are first 1/K, then, from a second look at the batch after the optimiser's step, p_j
     normalised among the candidates and among the others, each by themselves (0 where there are no others). The sigmoid
-    form saturates where all scores are far below 0, and large steps at the start may leave it there.
+    is flat far from 0: a class that large first steps have made everybody's first choice, or nobody's, stays so for
+    long. It wants smaller steps than the others.
 
     "glws" is what the code released with the paper of GLWS calls LWS: the cross-entropy form with weights 1 / |S_i| for
     candidates and 0 for others, for ever, which is plain averaging over the candidates.
     """
 
-    summary: ClassVar[str] = "leveraged weighted loss, LWS (Wen et al., ICML 2021)"
+    summary: ClassVar[str] = "leveraged weighted loss, LWS and LWC (Wen et al., ICML 2021)"
 
     variant: Literal["lws", "lwc", "glws"] = "lws"
     leverage: float = 1.0

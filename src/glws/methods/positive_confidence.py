@@ -9,8 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from glws.errors import DataError
-from glws.methods.abstract import AbstractMethod
-from glws.methods.risks import margin, mean, surrogate
+from glws.methods.risks import AbstractBinaryMethod, margin, mean, surrogate
 from glws.methods.step import Step
 from glws.supervision import PositiveConfidence
 
@@ -18,7 +17,7 @@ LEAST_FLOOR = 1e-4
 
 
 @dataclass(frozen=True)
-class Pconf(AbstractMethod):
+class Pconf(AbstractBinaryMethod):
     """The risk of positives with a confidence r = P(positive) (Ishida et al., NeurIPS 2018, arXiv 1710.07138).
 
         L = mean [ℓ₊(z) + (1 - r) / r · ℓ₋(z)] = mean [ℓ₋(z) / r - z],    logistic losses of z = f1 - f0

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from glws.data.dataset import Batch, BatchPart, WeakDataset
 from glws.errors import DataError
+from glws.inference.forms import real_instances
 from glws.methods.abstract import AbstractMethod
 from glws.methods.risks import Surrogate, check_choice, check_prior, check_two_classes, margin, mean, surrogate
 from glws.methods.step import Step
@@ -144,8 +145,7 @@ def parts_of(batch: Batch, kind: type[AbstractSupervision]) -> list[BatchPart]:
 
 def members(part: BatchPart) -> Int[Tensor, "members"]:
     """Rows of all instances of these groups, without padding; an instance of two groups is there twice."""
-    steps = torch.arange(part.rows.shape[1], device=part.rows.device)
-    return part.rows[steps < part.lengths.to(part.rows.device)[:, None]]
+    return part.rows[real_instances(part.rows, part.lengths.to(part.rows.device))]
 
 
 def unlabeled_share(part: BatchPart) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 import torch
@@ -58,6 +58,15 @@ def corrected(risk: Float[Tensor, ""], correction: Correction) -> Float[Tensor, 
     return risk.abs() if correction == "abs" else risk
 
 
+def corrected_sum(risks: Iterable[Float[Tensor, ""]], correction: Correction) -> Float[Tensor, ""]:
+    """The sum of partial risks, each `corrected` by itself.
+
+    >>> corrected_sum((torch.tensor(0.5), torch.tensor(-0.2)), "abs")
+    tensor(0.7000)
+    """
+    return torch.stack([corrected(risk, correction) for risk in risks]).sum()
+
+
 def mean(values: Float[Tensor, "*rows"]) -> Float[Tensor, ""]:
     """The mean, 0 of nothing: a batch may hold none of a set."""
     return values.sum() / max(values.numel(), 1)
@@ -86,6 +95,15 @@ def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     """Raises `DataError` unless the option is one of these."""
     if value not in choices:
         raise DataError(f"{name} must be one of {', '.join(choices)}, found {value!r}")
+
+
+class AbstractBinaryMethod(AbstractMethod):
+    """A method that tells two classes apart."""
+
+    def check(self, data: WeakDataset) -> None:
+        """The right kinds, of two classes."""
+        super().check(data)
+        check_two_classes(self, data)
 
 
 def check_two_classes(method: AbstractMethod, data: WeakDataset) -> None:

@@ -14,6 +14,7 @@ from torch.nn import functional
 from glws.data.dataset import Batch
 from glws.methods.abstract import AbstractMethod, Setup
 from glws.methods.step import State, Step
+from glws.methods.supervised import cross_entropy_of_known
 from glws.supervision import AbstractSupervision, Labels
 
 
@@ -48,8 +49,7 @@ class AbstractSemiSupervised(AbstractMethod):
         """-mean log p(y) of the labelled, and the term of the others."""
         logits = step.logits("weak")
         rows, labels = _rows_and_labels(step.batch, logits.device)
-        total = functional.cross_entropy(logits[rows], labels, ignore_index=-1, reduction="sum")
-        known = total / (labels >= 0).sum().clamp_min(1)
+        known = cross_entropy_of_known(logits[rows], labels)
         unlabeled = rows[labels < 0]
         if not len(unlabeled):
             return known

@@ -25,7 +25,7 @@ from glws.methods.risks import (
     Surrogate,
     check_choice,
     check_uneven_prior,
-    corrected,
+    corrected_sum,
     margin,
     mean,
     surrogate,
@@ -102,7 +102,7 @@ class SimilarDissimilarUnlabeled(AbstractMethod):
             return no_loss(scores)
         prior = unlabeled_share(unlabeled) if self.prior is None else self.prior
         parts = pair_parts(sets[0], sets[1], sets[2], prior, weights, self.surrogate)
-        return corrected(parts.positive, self.correction) + corrected(parts.negative, self.correction)
+        return corrected_sum(parts, self.correction)
 
     def _check_pairs(self, weak: PairSimilarity) -> None:
         name = type(self).__name__

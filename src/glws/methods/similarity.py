@@ -9,24 +9,25 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from glws.data.dataset import WeakDataset
 from glws.methods.abstract import AbstractMethod
 from glws.methods.risks import (
+    AbstractBinaryMethod,
+    Correction,
     Surrogate,
     check_choice,
-    check_two_classes,
     check_uneven_prior,
+    corrected_sum,
     mean,
     pair_scores,
-    surrogate,
 )
+from glws.methods.similar_dissimilar import SD, pair_parts
 from glws.methods.step import Step
 from glws.objective import em_loss
 from glws.supervision import PairSimilarity
 
 
 @dataclass(frozen=True)
-class RiskSD(AbstractMethod):
+class RiskSD(AbstractBinaryMethod):
     """The unbiased risk of similar and dissimilar pairs (Shimada et al., Neural Computation 2021, arXiv 1904.11717).
 
     With π the share of positives, Δ = 2π - 1, s = π² + (1-π)² the share of similar pairs, and ℓ(z, ±1) a loss:
@@ -38,7 +39,8 @@ class RiskSD(AbstractMethod):
     Its expectation is the supervised risk. Which class is which comes from the sign of Δ alone, so the prior may not be
     1/2. The two means are taken apart: the shares of the pairs in the data need not be those of the prior. A batch
     without similar (or dissimilar) pairs leaves that term out. The loss may be negative and, for π < 1/2, has no lower
-    bound. The paper fits linear models; here z = f1 - f0 of the two logits, which is also what is evaluated.
+    bound; `correction` is that of `SimilarDissimilarUnlabeled`, whose SD risk this is, and "none" as published. The
+    paper fits linear models; here z = f1 - f0 of the two logits, which is also what is evaluated.
 
     >>> RiskSD(prior=0.5)
     Traceback (most recent call last):
@@ -52,16 +54,13 @@ class RiskSD(AbstractMethod):
 
     prior: float
     surrogate: Surrogate = "double_hinge"
+    correction: Correction = "none"
     view: str = "weak"
 
     def __post_init__(self) -> None:
         check_uneven_prior(self.prior)
         check_choice("surrogate", self.surrogate, get_args(Surrogate))
-
-    def check(self, data: WeakDataset) -> None:
-        """Pairs of two classes."""
-        super().check(data)
-        check_two_classes(self, data)
+        check_choice("correction", self.correction, get_args(Correction))
 
     def loss(self, step: Step) -> Float[Tensor, ""]:
         """As above."""
@@ -69,14 +68,9 @@ class RiskSD(AbstractMethod):
         assert isinstance(part.weak, PairSimilarity)
         scores = pair_scores(step.logits(self.view), part)
         same = part.weak.same.to(scores.device)
-        similar_share = self.prior**2 + (1 - self.prior) ** 2
-        similar, dissimilar = self._turned(scores[same]), self._turned(-scores[~same])
-        return similar_share * mean(similar) + (1 - similar_share) * mean(dissimilar)
-
-    def _turned(self, scores: Float[Tensor, "pairs 2"]) -> Float[Tensor, "pairs 2"]:
-        """ℒ(z, +1); that of -1 is ℒ(-z, +1)."""
-        agreeing, opposed = (surrogate(sign * scores, self.surrogate) for sign in (1, -1))
-        return (self.prior * agreeing - (1 - self.prior) * opposed) / (2 * self.prior - 1)
+        similar, dissimilar, nobody = (scores[chosen].flatten() for chosen in (same, ~same, same & ~same))
+        parts = pair_parts(similar, dissimilar, nobody, self.prior, SD, self.surrogate)
+        return corrected_sum(parts, self.correction)
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from glws.data.dataset import WeakDataset
-from glws.methods.abstract import AbstractMethod
 from glws.methods.risks import (
+    AbstractBinaryMethod,
     check_choice,
-    check_two_classes,
     check_uneven_prior,
     corrected,
     mean,
@@ -26,7 +25,7 @@ SconfCorrection = Literal["none", "relu", "abs", "released_relu", "released_abs"
 
 
 @dataclass(frozen=True)
-class Sconf(AbstractMethod):
+class Sconf(AbstractBinaryMethod):
     """The risk of pairs with a similarity confidence s (Cao et al., ICML 2021, arXiv 2102.06879).
 
     With π the share of positives, Δ = 2π - 1, and the logistic losses ℓ₊, ℓ₋ of a score z = f1 - f0:
@@ -56,20 +55,13 @@ class Sconf(AbstractMethod):
         check_uneven_prior(self.prior)
         check_choice("correction", self.correction, get_args(SconfCorrection))
 
-    def check(self, data: WeakDataset) -> None:
-        """Pairs of two classes."""
-        super().check(data)
-        check_two_classes(self, data)
-
     def loss(self, step: Step) -> Float[Tensor, ""]:
         """The two partial risks, each corrected."""
         (part,) = step.batch.parts
         assert isinstance(part.weak, SimilarityConfidence)
         scores = pair_scores(step.logits(self.view), part)
-        positive, negative = similarity_confidence_risks(scores, part.weak.confidence.to(scores), self.prior)
-        return corrected_similarity_risk(positive, self.correction) + corrected_similarity_risk(
-            negative, self.correction
-        )
+        risks = similarity_confidence_risks(scores, part.weak.confidence.to(scores), self.prior)
+        return torch.stack([corrected_similarity_risk(risk, self.correction) for risk in risks]).sum()
 
 
 def similarity_confidence_risks(
@@ -77,7 +69,6 @@ def similarity_confidence_risks(
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """A and B of `Sconf`: the shares of the positives and of the negatives in the risk.
 
-    >>> import torch
     >>> scores = torch.tensor([[-2.0, -1.5], [1.0, -2.0]])
     >>> similarity_confidence_risks(scores, torch.tensor([0.05, 0.9]), prior=0.7)
     (tensor(0.3169), tensor(-0.0466))

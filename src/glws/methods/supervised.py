@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
@@ -31,7 +31,17 @@ class Supervised(AbstractMethod):
         """-mean log p(y)."""
         (part,) = step.batch.parts
         assert isinstance(part.weak, Labels)
-        labels = part.weak.labels.to(step.logits(self.view).device)
-        logits = step.logits(self.view)[part.rows[:, :1].flatten()]
-        known = functional.cross_entropy(logits, labels, ignore_index=-1, reduction="sum")
-        return known / (labels >= 0).sum().clamp_min(1)
+        logits = step.logits(self.view)
+        rows, labels = (values.to(logits.device) for values in (part.rows[:, :1].flatten(), part.weak.labels))
+        return cross_entropy_of_known(logits[rows], labels)
+
+
+def cross_entropy_of_known(logits: Float[Tensor, "rows classes"], labels: Int[Tensor, "rows"]) -> Float[Tensor, ""]:
+    """-mean log p(y) over the rows whose label is known, not -1; 0 if there are none.
+
+    >>> import torch
+    >>> cross_entropy_of_known(torch.tensor([[0.25, 0.75], [0.5, 0.5]]).log(), torch.tensor([0, -1])).neg().exp()
+    tensor(0.2500)
+    """
+    total = functional.cross_entropy(logits, labels, ignore_index=-1, reduction="sum")
+    return total / (labels >= 0).sum().clamp_min(1)

@@ -1,0 +1,370 @@
+"""Every method on scikit-learn's digits: each in its settings, next to the ceiling and the majority class.
+
+python examples/methods.py                     # writes docs/methods.md
+python examples/methods.py --seeds 1 --only positive_unlabeled --out x.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from settings import POSITIVE, percent, table
+
+from glws.data import load
+from glws.data.augment import views
+from glws.data.sources import Source
+from glws.data.weaken.catalogue import simulated
+from glws.methods import AbstractMethod
+from glws.methods.catalogue import METHODS, build_method, fixed_options, method_class
+from glws.models import build
+from glws.training.config import TrainingConfig
+from glws.training.evaluate import Labelled, log_probs_of
+from glws.training.loop import fit
+
+PAGE = Path(__file__).parent.parent / "docs" / "methods.md"
+TEMPLATE = Path(__file__).parent / "methods_template.md"
+EPOCHS = 40
+
+
+# ---------------------------------------------------------------- what is tried
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A method of the catalogue, with options of its own and of the training that differ from the usual ones."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    training: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> str:
+        """The name, and whatever is not as usual."""
+        return " ".join(
+            [f"`{self.name}`", *(f"`{key}={value}`" for key, value in (self.options | self.training).items())]
+        )
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is known, in words; the weakening that makes it, with its options; and who learns from it.
+
+    `prior` is told to every method that has to be told. `binary` draws a setting of any classes from two.
+    """
+
+    weakening: str
+    known: str
+    methods: tuple[str | Tried, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    prior: float | None = None
+    binary: bool = False
+
+    @property
+    def tried(self) -> list[Tried]:
+        """Its methods, each with its options."""
+        return [Tried(each) if isinstance(each, str) else each for each in self.methods]
+
+
+LIKELIHOOD = Tried("glws", {"e_step": "same", "m_step": "weak"})
+
+SETTINGS: dict[str, Setting] = {
+    "supervised": Setting("supervised", "all labels", ("supervised",)),
+    "supervised, 2 classes": Setting("supervised", "all labels", ("supervised",), binary=True),
+    "partial labels": Setting(
+        "partial_labels",
+        "a set of candidates each, ratio 0.5",
+        (
+            "glws",
+            "cc",
+            "rc",
+            "proden",
+            "lws",
+            Tried("lws", training={"learning_rate": 3e-4}),
+            "lwc",
+            "rcr",
+            Tried("pico", {"queue_size": 1024}),
+        ),
+    ),
+    "complementary labels": Setting(
+        "complementary_labels",
+        "one class each that it is not",
+        ("glws", LIKELIHOOD, "forward", "scl_log", "scl_exp", "free", "non_negative", "gradient_ascent"),
+    ),
+    "few labels": Setting(
+        "semi_supervised",
+        "72 labels, the others unknown",
+        ("glws", "pseudo_label", "fixmatch", "freematch", "softmatch"),
+    ),
+    "multiple instances": Setting(
+        "multi_instance",
+        "288 bags N(5, 1), half of them with a positive",
+        ("glws", LIKELIHOOD, "count_loss", "uum", "attention_mil"),
+    ),
+    "multiple instances, 10 classes": Setting(
+        "multi_instance_classes",
+        "288 bags N(5, 1), the set of classes",
+        ("glws", "count_loss", "uum", "attention_mil"),
+    ),
+    "label proportions": Setting(
+        "proportions",
+        "144 bags N(10, 2), count of positives",
+        ("glws", "count_loss", "uum", "mean_proportion", "llp_vat"),
+    ),
+    "label proportions, 10 classes": Setting(
+        "class_proportions",
+        "144 bags N(10, 2), all counts",
+        ("glws", "count_loss", "uum", "mean_proportion", "llp_vat"),
+    ),
+    "pairwise comparison": Setting(
+        "pair_comparison",
+        "721 pairs, prior 0.5",
+        (
+            "glws",
+            "pcomp_unbiased",
+            "pcomp_relu",
+            "pcomp_abs",
+            "rank_pruning",
+            Tried("rank_pruning", {"warm_up_epochs": 1}),
+            "pcomp_teacher",
+            Tried("pcomp_teacher", {"warm_up_epochs": 1}),
+        ),
+        {"prior": 0.5},
+        prior=0.5,
+    ),
+    "pairwise similarity": Setting(
+        "pair_similarity",
+        "721 pairs, prior 0.4",
+        ("glws", "risk_sd", Tried("risk_sd", {"correction": "abs"}), "uum", "mcl", "kcl"),
+        {"prior": 0.4},
+        prior=0.4,
+    ),
+    "similarity confidence": Setting(
+        "similarity_confidence",
+        "576 pairs, prior 0.4",
+        ("glws", "sconf_unbiased", "sconf_relu", "sconf_abs", "sconf_nn_abs"),
+        {"prior": 0.4},
+        prior=0.4,
+    ),
+    "confidence difference": Setting(
+        "confidence_difference",
+        "576 pairs, prior 0.4",
+        ("glws", "confdiff_unbiased", "confdiff_relu", "confdiff_abs"),
+        {"prior": 0.4},
+        prior=0.4,
+    ),
+    "positive confidence": Setting(
+        "positive_confidence",
+        "576 instances, half of them positive",
+        ("glws", "pconf", Tried("pconf", {"floor": 0.1})),
+    ),
+    "positive confidence, positives only": Setting(
+        "positive_confidence", "576 positives", ("glws", "pconf"), {"positives_only": True}
+    ),
+    "positive, unlabeled": Setting(
+        "positive_unlabeled",
+        "96 positives, 1,247 unlabeled, half of them positive, groups of 64",
+        ("glws", "upu", "nnpu", "cvir", "ted", "dist_pu", "vpu", "count_loss", "count_loss_expectation"),
+    ),
+    "unlabeled, unlabeled": Setting(
+        "unlabeled_unlabeled",
+        "721 + 721, priors 0.8 and 0.2, groups of 64",
+        ("glws", "uu_unbiased", "uu_relu", "uu_abs", "uu_leaky"),
+        prior=0.5,
+    ),
+    "similar, dissimilar, unlabeled": Setting(
+        "similar_dissimilar_unlabeled",
+        "240 + 240 pairs, 288 unlabeled, prior 0.4, groups of 64",
+        (
+            "glws",
+            Tried("glws", {"weights": (1.0, 0.1)}),
+            "su",
+            "du",
+            "sd",
+            "sdu",
+            Tried("sdu", {"correction": "abs"}),
+        ),
+        {"prior": 0.4},
+    ),
+    "similar, dissimilar, unlabeled, prior 0.2": Setting(
+        "similar_dissimilar_unlabeled", "the same, prior 0.2", ("su", "du", "sd"), {"prior": 0.2}
+    ),
+    "unlabeled, unlabeled, shares of `su`": Setting(
+        "unlabeled_unlabeled",
+        "480 + 288, priors 0.31 and 0.4",
+        ("uu_unbiased",),
+        {"sizes": (480, 288), "priors": (0.31, 0.4)},
+        prior=0.4,
+    ),
+    "unlabeled, unlabeled, shares of `sd`": Setting(
+        "unlabeled_unlabeled",
+        "480 + 480, priors 0.31 and 0.5",
+        ("uu_unbiased",),
+        {"sizes": (480, 480), "priors": (0.31, 0.5)},
+        prior=0.4,
+    ),
+}
+"""Every setting, in the order of the page. Sizes are those that `glws train` takes for digits."""
+
+
+# ---------------------------------------------------------------- one run
+
+
+class Score(NamedTuple):
+    """On the test labels, after the last epoch, and what it took: see the page."""
+
+    accuracy: float
+    matched: float
+    auc: float | None
+    most_predicted: float
+    loss: float
+    seconds: float
+
+
+@cache
+def digits() -> Source:
+    return load("digits")
+
+
+def score(title: str, tried: Tried, seed: int, epochs: int = EPOCHS) -> Score:
+    """Simulates, trains, and looks at the test labels once, at the end. Seconds are those of the processor."""
+    began, setting = time.process_time(), SETTINGS[title]
+    source = digits().binary(POSITIVE) if setting.binary else digits()
+    draw = torch.Generator().manual_seed(seed)
+    drawn = simulated(source, setting.weakening, draw, POSITIVE, setting.options)
+    num_classes = drawn.source.num_classes
+    model = build("mlp", [64], num_classes, torch.Generator().manual_seed(seed), hidden=[128, 128])
+    test = Labelled.of(drawn.source.test.inputs, drawn.source.test.labels)
+    chosen = {"epochs": epochs, "evaluate_every": epochs, "seed": seed, "device": "cpu", **tried.training}
+    data, config = drawn.weakened.dataset(drawn.inputs), TrainingConfig(**chosen)
+    fitted = fit(model, data, method_of(title, tried), config, views=views("digits"), test=test)
+    row, seconds = fitted.history[-1], time.process_time() - began
+    predicted = log_probs_of(test.instances, fitted.predict).argmax(1)
+    most = float(torch.bincount(predicted, minlength=num_classes).max() / len(predicted))
+    accuracy, matched, loss = (float(row[name]) for name in ("test_accuracy", "test_matched_accuracy", "loss"))
+    return Score(accuracy, matched, float(row["test_auc"]) if "test_auc" in row else None, most, loss, seconds)
+
+
+def method_of(title: str, tried: Tried) -> AbstractMethod:
+    """The method with its options, and with the setting's prior if it has to be told."""
+    told = {"prior": SETTINGS[title].prior} if method_class(tried.name).needs_prior else {}
+    return build_method(tried.name, {**tried.options, **told})
+
+
+def majority(num_classes: int) -> float:
+    """The accuracy of always saying the most frequent training class."""
+    source = digits().binary(POSITIVE) if num_classes == 2 else digits()
+    most = torch.as_tensor(source.train.labels).mode().values
+    return float((torch.as_tensor(source.test.labels) == most).double().mean())
+
+
+# ---------------------------------------------------------------- all runs
+
+Task = tuple[str, Tried, int]
+Scores = dict[tuple[str, int], list[Score]]
+
+
+def scored(task: Task) -> Score:
+    torch.set_num_threads(1)
+    return score(*task)
+
+
+def all_scores(titles: Sequence[str], seeds: Sequence[int], processes: int) -> Scores:
+    """By setting and number of the method in it: the scores of all seeds, on so many cores."""
+    rows = [(title, number, tried) for title in titles for number, tried in enumerate(SETTINGS[title].tried)]
+    tasks: list[Task] = [(title, tried, seed) for title, _, tried in rows for seed in seeds]
+    found: Scores = {}
+    with ProcessPoolExecutor(processes) as pool:
+        answers = pool.map(scored, tasks)
+        for title, number, tried in rows:
+            found[title, number] = [next(answers) for _ in seeds]
+            print(" | ".join([title, *cells(tried, found[title, number])]), flush=True)
+    return found
+
+
+# ---------------------------------------------------------------- the page
+
+
+def cells(tried: Tried, scores: Sequence[Score]) -> list[str]:
+    """A row of the table, behind its setting."""
+    areas = [each.auc for each in scores if each.auc is not None]
+    return [
+        tried.shown,
+        percent([each.accuracy for each in scores]),
+        percent([each.matched for each in scores]),
+        f"{100 * statistics.mean(areas):.1f}" if areas else "",
+        f"{100 * statistics.mean(each.most_predicted for each in scores):.0f}",
+        f"{statistics.mean(each.loss for each in scores):.2f}",
+        f"{statistics.mean(each.seconds for each in scores):.1f}",
+    ]
+
+
+HEADER = ["setting", "method", "accuracy", "matched", "AUC", "most predicted", "last loss", "seconds"]
+
+
+def score_table(found: Scores) -> str:
+    """Every row, the ceilings and the majorities first."""
+    rows = [
+        [f"majority, {number} classes", "", f"{100 * majority(number):.1f}", "", "", "100", "", ""]
+        for number in (10, 2)
+    ]
+    for (title, number), scores in found.items():
+        rows.append([title if number == 0 else "", *cells(SETTINGS[title].tried[number], scores)])
+    return table(HEADER, rows)
+
+
+def known_table(titles: Sequence[str]) -> str:
+    rows = []
+    for title in titles:
+        setting = SETTINGS[title]
+        options = ", ".join(f"{key}={value}" for key, value in setting.options.items())
+        rows.append([title, setting.known, f"`{setting.weakening}`", f"`{options}`" if options else ""])
+    return table(["setting", "what is known", "weakening", "its options"], rows)
+
+
+def catalogue_table() -> str:
+    """Every name: what makes it differ from its class, what it takes, whether it has to be told the prior."""
+    rows = []
+    for name in METHODS:
+        kind, fixed = method_class(name), fixed_options(name)
+        options = ", ".join(f"{key}={value!r}" for key, value in fixed.items())
+        made = f"`{kind.__name__}({options})`"
+        rows.append([f"`{name}`", made, kind.takes, "needed" if kind.needs_prior else "", kind.summary])
+    return table(["name", "class", "learns from", "prior", "what it is"], rows)
+
+
+def page(found: Scores, titles: Sequence[str], num_seeds: int) -> str:
+    return TEMPLATE.read_text().format(
+        command="python examples/methods.py",
+        num_seeds=num_seeds,
+        epochs=EPOCHS,
+        scores=score_table(found),
+        known=known_table(titles),
+        catalogue=catalogue_table(),
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=3, help="how many")
+    parser.add_argument("--only", help="one weakening, such as positive_unlabeled")
+    parser.add_argument("--processes", type=int, default=2, help="how many runs at a time")
+    parser.add_argument("--out", type=Path, default=PAGE, help="the page to write")
+    arguments = parser.parse_args()
+    began = time.perf_counter()
+    titles = [title for title, setting in SETTINGS.items() if arguments.only in (None, setting.weakening)]
+    found = all_scores(titles, range(arguments.seeds), arguments.processes)
+    arguments.out.write_text(page(found, titles, arguments.seeds))
+    print(f"wrote {arguments.out} after {time.perf_counter() - began:.0f} seconds")
+
+
+if __name__ == "__main__":
+    main()
