@@ -1,5 +1,7 @@
 """Train classifiers from any weak supervision."""
 
+from typing import TYPE_CHECKING, Any
+
 from glws import automata as automata
 from glws import errors as errors
 from glws._version import __version__ as __version__
@@ -8,3 +10,15 @@ from glws.automata import constraint as constraint
 from glws.inference import Posterior as Posterior
 from glws.inference import infer as infer
 from glws.objective import em_loss as em_loss
+
+if TYPE_CHECKING:
+    from glws.estimator import WeakClassifier as WeakClassifier
+
+
+def __getattr__(name: str) -> Any:
+    """`WeakClassifier`, imported when it is asked for: scikit-learn is not, before that."""
+    if name == "WeakClassifier":
+        from glws.estimator import WeakClassifier
+
+        return WeakClassifier
+    raise AttributeError(f"module 'glws' has no attribute {name!r}")
