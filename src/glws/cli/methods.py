@@ -10,7 +10,7 @@ def methods() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from glws.methods.catalogue import METHODS, method_class
+    from glws.methods.catalogue import METHODS, fixed_options, method_class
 
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -18,6 +18,8 @@ def methods() -> None:
     table = Table("name", "learns from", "prior", "what it is", box=None, pad_edge=False)
     for name in METHODS:
         kind = method_class(name)
-        table.add_row(name, kind.takes, "needed" if kind.needs_prior else "", kind.summary)
+        options = ", ".join(f"{option}={value}" for option, value in fixed_options(name).items())
+        what = f"{kind.summary}; {options}" if options else kind.summary
+        table.add_row(name, kind.takes, "needed" if kind.needs_prior else "", what)
     console.print(table)
     typer.echo("\nchoose one by: glws train --method NAME, or in the configuration under method.name")

@@ -217,7 +217,8 @@ def _run(job: Job, run: RunFolder, world: World) -> None:
         outcome = job.finish(run, watching(console), lambda line: console.print(f"note: {line}", markup=False))
     leave_world()
     if outcome.stopped_by is not None:
-        typer.echo(f"glws: stopped and saved; go on with: glws train --resume {outcome.folder}", err=True)
+        if world.is_first:
+            typer.echo(f"glws: stopped and saved; go on with: glws train --resume {outcome.folder}", err=True)
         raise typer.Exit(SIGNALLED + outcome.stopped_by)
     if world.is_first:
         _conclude(console, job, outcome)

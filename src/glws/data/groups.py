@@ -63,7 +63,10 @@ class Groups:
 
     def __getitem__(self, groups: int | Sequence[int] | Tensor) -> Groups:
         """Some of the groups, in the order asked for."""
-        chosen = torch.as_tensor(groups).reshape(-1).long()
+        chosen = torch.as_tensor(groups).reshape(-1)
+        chosen = (
+            chosen.nonzero()[:, 0] if chosen.dtype == torch.bool else chosen.long()
+        )  # a mask chooses where it is True
         padded, lengths = self.padded(chosen)
         real = torch.arange(padded.shape[1]) < lengths[:, None]
         return Groups(torch.cat([lengths.new_zeros(1), lengths.cumsum(0)]), padded[real])
