@@ -74,7 +74,7 @@ class Setting:
         return [Tried(each) if isinstance(each, str) else each for each in self.methods]
 
 
-LIKELIHOOD = Tried("glws", {"e_step": "same", "m_step": "weak"})
+OTHER_EYES = Tried("glws", {"e_step": "weak", "supervised": 1.0})
 
 SETTINGS: dict[str, Setting] = {
     "supervised": Setting("supervised", "all labels", ("supervised",)),
@@ -84,6 +84,7 @@ SETTINGS: dict[str, Setting] = {
         "a set of candidates each, ratio 0.5",
         (
             "glws",
+            OTHER_EYES,
             "cc",
             "rc",
             "proden",
@@ -97,7 +98,7 @@ SETTINGS: dict[str, Setting] = {
     "complementary labels": Setting(
         "complementary_labels",
         "one class each that it is not",
-        ("glws", LIKELIHOOD, "forward", "scl_log", "scl_exp", "free", "non_negative", "gradient_ascent"),
+        ("glws", OTHER_EYES, "forward", "scl_log", "scl_exp", "free", "non_negative", "gradient_ascent"),
     ),
     "few labels": Setting(
         "semi_supervised",
@@ -107,7 +108,7 @@ SETTINGS: dict[str, Setting] = {
     "multiple instances": Setting(
         "multi_instance",
         "288 bags N(5, 1), half of them with a positive",
-        ("glws", LIKELIHOOD, "count_loss", "uum", "attention_mil"),
+        ("glws", OTHER_EYES, "count_loss", "uum", "attention_mil"),
     ),
     "multiple instances, 10 classes": Setting(
         "multi_instance_classes",
@@ -117,18 +118,19 @@ SETTINGS: dict[str, Setting] = {
     "label proportions": Setting(
         "proportions",
         "144 bags N(10, 2), count of positives",
-        ("glws", "count_loss", "uum", "mean_proportion", "llp_vat"),
+        ("glws", OTHER_EYES, "count_loss", "uum", "mean_proportion", "llp_vat"),
     ),
     "label proportions, 10 classes": Setting(
         "class_proportions",
         "144 bags N(10, 2), all counts",
-        ("glws", "count_loss", "uum", "mean_proportion", "llp_vat"),
+        ("glws", OTHER_EYES, "count_loss", "uum", "mean_proportion", "llp_vat"),
     ),
     "pairwise comparison": Setting(
         "pair_comparison",
         "721 pairs, prior 0.5",
         (
             "glws",
+            OTHER_EYES,
             "pcomp_unbiased",
             "pcomp_relu",
             "pcomp_abs",

@@ -48,7 +48,8 @@ def data(kinds: int) -> WeakDataset:
     return WeakDataset(torch.zeros(60, 1), [groups, [[3], [5], [9]]], [counts, candidates])
 
 
-METHODS = [GLWS(), GLWS(e_step="same"), GLWS(m_step="weak"), GLWS(supervised=0.3, reduction="group")]
+OTHER_EYES = GLWS(e_step="weak", supervised=1.0)
+METHODS = [OTHER_EYES, GLWS(), GLWS(m_step="weak"), GLWS(supervised=0.3, reduction="group")]
 
 
 @pytest.mark.parametrize("method", [*METHODS, GLWS(weights=(0.5, 2.0))], ids=str)

@@ -27,9 +27,16 @@ class GLWS(AbstractMethod):
 
         loss = Σ over kinds of weight · (unsupervised · L_U + supervised · L_S)        see `glws.em_loss`
 
-    `m_step` is the view that is trained on. `e_step` says through whose eyes the posterior looks: "same" as the M-step
-    (then EM is the likelihood), "weak" for the network on the weak view, "teacher" for the network's moving average on
-    the weak view. `weights` has a number for each kind; `multiclass` is for counts of several classes.
+    `m_step` is the view that is trained on. `e_step` says through whose eyes the posterior looks: "same", the default,
+    as the M-step, so that EM is the likelihood, on augmented instances; "weak" for the network on the weak view;
+    "teacher" for the network's moving average on the weak view. Other eyes pull the trained view towards what the
+    network already believes of an easier one, whether or not anything known speaks for it: that sharpens what is nearly
+    known (candidate sets, counts), and where little is known of an instance it runs away to one class.
+
+    `supervised` is 0 by default: through the same eyes L_U has the gradient of the likelihood already, each instance
+    with the same weight, while L_S counts groups, so that large ones outweigh the labels and pairs beside them. With
+    other eyes the paper's sum, `supervised=1`, keeps the likelihood in. `weights` has a number for each kind;
+    `multiclass` is for counts of several classes.
 
     `start_epochs`: EM keeps what it believes, a bad start too. Kinds that say nothing of single instances until there
     is something to rank them by (`Unlabeled`) start from a first guess: in these epochs each of their instances has the
@@ -40,10 +47,10 @@ class GLWS(AbstractMethod):
     summary: ClassVar[str] = "EM with exact posteriors of what is known (Chen et al., ICML 2024)"
     takes: ClassVar[str] = "weak labels of any kind"
 
-    e_step: EStep = "weak"
+    e_step: EStep = "same"
     m_step: str = "strong"
     unsupervised: float = 1.0
-    supervised: float = 1.0
+    supervised: float = 0.0
     reduction: Reduction = "instance"
     multiclass: Multiclass = "auto"
     weights: tuple[float, ...] | None = None

@@ -14,8 +14,6 @@ from glws.training.config import TrainingConfig
 
 BATCH = {
     "partial_labels": 512,
-    "multi_instance": 8,
-    "proportions": 8,
     "pair_comparison": 256,
     "pair_similarity": 256,
     "similarity_confidence": 256,
@@ -31,8 +29,8 @@ LARGER_STEPS = 1e-3
 UNLABELED_GROUP = 256
 """Unlabeled instances in a group for LeNet-5: the larger the sample, the nearer its share is to the prior."""
 
-TWO_WEAK_VIEWS = ("fashion_mnist",)
-"""Where the strong view is another weak one: RandAugment is more than LeNet-5 can follow on 28 x 28 pixels."""
+ONLY_WEAK_VIEWS = ("fashion_mnist",)
+"""Where nothing is trained on the strong view: RandAugment is more than LeNet-5 can follow on 28 x 28 pixels."""
 
 DRAWN = "draw."
 """Options of a run that begin so are about how the weak data are drawn."""
@@ -128,13 +126,13 @@ def _method_options(cell: Cell, method: str) -> dict[str, Any]:
     """What a method has to be told of a cell: views, and the prior where it needs one."""
     options: dict[str, Any] = {}
     if method == "glws":
-        options["m_step"] = "weak_2" if cell.dataset in TWO_WEAK_VIEWS else "strong"
+        options["m_step"] = "weak" if cell.dataset in ONLY_WEAK_VIEWS else "strong"
         if cell.num_classes > 2:
             options |= OURS.get(cell.setting, {})
         if _is_binomial(cell):
-            options |= {"start_epochs": 0, "supervised": 0.0}  # L_S of a group would outweigh all that is labelled
+            options["start_epochs"] = 0  # a binomial count ranks by itself
     elif "view" in method_class(method).__dataclass_fields__:  # type: ignore[attr-defined]
-        options["view"] = "weak" if cell.dataset in TWO_WEAK_VIEWS else "strong"
+        options["view"] = "weak" if cell.dataset in ONLY_WEAK_VIEWS else "strong"
     if method_class(method).needs_prior:
         options["prior"] = cell.configuration.get("prior", 0.5)
     return options
