@@ -12,7 +12,7 @@ test: $(READY)
 	$(BIN)/python -m pytest -n 2
 
 quick: $(READY)
-	GLWS_EXAMPLES=20 $(BIN)/python -m pytest -n 2 -m "not slow"
+	GLWS_EXAMPLES=12 $(BIN)/python -m pytest -n 2 -m "not slow"
 
 check: $(READY)
 	$(BIN)/ruff check src tests benchmarks examples

@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,13 @@ LAYERS += ["training", "estimator", "paper", "report", "jobs", "bench", "cli"]
 FILES = sorted(SOURCE.rglob("*.py"))
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def imported_modules(path: Path) -> set[str]:
-    tree = ast.parse(path.read_text())
+    tree = parsed(path)
     names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     return names | {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
 
@@ -53,7 +59,7 @@ def test_automata_do_not_know_torch(path: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_nothing_runs_from_a_file(path: Path) -> None:
     """R21: no pickle, no eval, no loaders that execute what they read."""
-    tree = ast.parse(path.read_text())
+    tree = parsed(path)
     called = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     forbidden = {"eval", "exec", "torch.load", "yaml.load", "yaml.unsafe_load", "pickle.load", "pickle.loads"}
     assert not called & forbidden

@@ -221,6 +221,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "message"), HOSTILE, ids=[text[:30] for text, _ in HOSTILE])
 def test_hostile_text_is_refused_quickly(text: str, message: str) -> None:
     began = time.perf_counter()

@@ -154,6 +154,7 @@ def test_no_class_at_all_is_refused() -> None:
         from_regex("", 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [

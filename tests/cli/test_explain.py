@@ -125,6 +125,7 @@ def _umask() -> int:
     return mask
 
 
+@pytest.mark.slow
 def test_piped_output_has_no_colours_and_no_trailing_blanks_in_the_facts():
     environment = {**os.environ, "COLUMNS": "40", "PYTHONIOENCODING": "ascii"}
     environment.pop("FORCE_COLOR", None)
@@ -136,6 +137,7 @@ def test_piped_output_has_no_colours_and_no_trailing_blanks_in_the_facts():
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_is_no_error():
     command = f'"{sys.executable}" -m glws explain "any(1)" --length 3 | true'
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)

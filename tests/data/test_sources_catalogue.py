@@ -60,6 +60,7 @@ def test_a_missing_package_is_asked_for(monkeypatch):
         load("digits")
 
 
+@pytest.mark.slow
 def test_importing_the_data_layer_loads_nothing_heavy():
     heavy = ("pandas", "pyarrow", "sklearn", "yaml", "h5py", "PIL", "rich")
     code = f"import sys, glws.data; print([name for name in {heavy} if name in sys.modules])"

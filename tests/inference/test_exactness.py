@@ -73,6 +73,7 @@ def test_boolean_nfas_never_exceed_probability_one() -> None:
     assert answer.log_likelihood.max() <= 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [*range(5), *(pytest.param(length, marks=pytest.mark.slow) for length in (5, 6))])
 def test_all_two_state_binary_automata_equal_enumeration(length: int) -> None:
     arcs = list(product((0, 1), repeat=3))

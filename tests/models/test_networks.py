@@ -55,6 +55,7 @@ def test_networks_have_the_published_number_of_weights(name, shape, classes, opt
     assert sum(weight.numel() for weight in network.parameters()) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "shape"), SMALL)
 def test_logits_and_gradients_are_finite_and_reach_every_weight(name, shape):
     network = build(name, shape, 5)
@@ -113,6 +114,7 @@ def test_initial_weights_have_the_stated_spread():
     assert all(layer.bias.eq(0).all() for layer in mlp.modules() if isinstance(layer, nn.Linear))
 
 
+@pytest.mark.slow
 def test_a_fresh_network_keeps_the_size_of_what_flows_through_it():
     for name, shape in SMALL:
         if name != "wrn_34_10":

@@ -29,6 +29,7 @@ def texts(svg: str) -> list[str]:
     return ["".join(node.itertext()).strip() for node in root.iter("{http://www.w3.org/2000/svg}text")]
 
 
+@pytest.mark.slow
 def test_figures_are_the_same_bytes_for_the_same_data() -> None:
     first = drawn([run()], TIMES)
     assert list(first) == ["proportions", "runtime"]
@@ -81,6 +82,7 @@ def test_a_curve_is_the_mean_over_seeds_with_its_deviation() -> None:
     assert curve([run(curve=[])]) is None
 
 
+@pytest.mark.slow
 def test_convergence_is_of_the_longest_bags_of_the_most_classes() -> None:
     assert {one.dataset: one.name for one in long_bags()} == {
         "mnist": "classes=10,mean=20",

@@ -104,6 +104,7 @@ KINDS: dict[str, tuple[AbstractSupervision, list[int]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_kind_passes_every_check(name: str) -> None:
     weak, lengths = KINDS[name]

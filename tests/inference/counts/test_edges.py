@@ -150,6 +150,7 @@ def test_without_the_compiler_plain_torch_answers(monkeypatch: pytest.MonkeyPatc
         torch.testing.assert_close(plain.log_likelihood, compiled.log_likelihood, rtol=1e-13, atol=0)
 
 
+@pytest.mark.slow
 def test_importing_counts_does_not_import_the_compiler() -> None:
     program = "import sys, glws.inference.counts; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
