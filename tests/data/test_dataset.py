@@ -8,7 +8,7 @@ import torch
 from strategies import random_log_probs
 
 import glws
-from glws.data.dataset import WeakDataset
+from glws.data.dataset import WeakDataset, added_by_number, added_where_chosen
 from glws.data.groups import Groups
 from glws.errors import DataError
 from glws.objective import em_loss
@@ -163,3 +163,9 @@ def test_samples_of_one_population_are_dealt_out_anew_and_nothing_else() -> None
     assert dealt.groups[1].indices.tolist() == [0, 9, 1, 8]
     again = data.regrouped(torch.Generator().manual_seed(3))
     assert again.groups[0].indices.tolist() == dealt.groups[0].indices.tolist()
+
+
+def test_gradients_of_rows_are_added_up_either_way() -> None:
+    generator = torch.Generator().manual_seed(0)
+    values, places = torch.randn(40, 3, generator=generator), torch.randint(7, (40,), generator=generator)
+    torch.testing.assert_close(added_where_chosen(values, places, 9), added_by_number(values, places, 9))

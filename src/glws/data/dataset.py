@@ -57,12 +57,12 @@ class DatasetInstances:
         return torch.stack([torch.as_tensor(item[0] if isinstance(item, tuple) else item) for item in items])
 
 
-SMALL_TABLE = 1 << 20
+SMALL_TABLE = 1 << 22
 
 
 class _Rows(torch.autograd.Function):
-    """`values[rows]`. On a GPU the gradients of a row are added up by a product with zeros and ones: two kernels, and
-    the same bits each time, where torch would sort the row numbers."""
+    """`values[rows]`. On a GPU the gradients of a row are added up where it is chosen among all: two kernels, and the
+    same bits each time, where torch would sort the row numbers."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, rows: Tensor) -> Tensor:
@@ -74,11 +74,19 @@ class _Rows(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (rows,) = ctx.saved_tensors
         flat, places = gradient.reshape(-1, gradient.shape[-1]), rows.reshape(-1)
-        if gradient.is_cuda and ctx.number * len(places) <= SMALL_TABLE:
-            chosen = places == torch.arange(ctx.number, device=rows.device)[:, None]
-            return chosen.to(flat.dtype) @ flat, None
-        total = flat.new_zeros(ctx.number, flat.shape[1])
-        return total.index_add_(0, places, flat), None
+        is_small = gradient.is_cuda and ctx.number * flat.numel() <= SMALL_TABLE
+        return (added_where_chosen if is_small else added_by_number)(flat, places, ctx.number), None
+
+
+def added_where_chosen(values: Tensor, places: Tensor, number: int) -> Tensor:
+    """The sum of the values that belong to each place, by looking at all values for every place."""
+    chosen = places == torch.arange(number, device=places.device)[:, None]
+    return torch.where(chosen[:, :, None], values, 0.0).sum(1)
+
+
+def added_by_number(values: Tensor, places: Tensor, number: int) -> Tensor:
+    """The same, value after value."""
+    return values.new_zeros(number, values.shape[1]).index_add_(0, places, values)
 
 
 @dataclass(frozen=True, eq=False)
