@@ -13,6 +13,8 @@ from cli.small_run import QUICK, train, write_table
 from glws.cli import run
 from glws.training.run_folder import RunFolder
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:

@@ -11,6 +11,8 @@ from glws.paper.compare import compared
 from glws.paper.figures import convergence_curves, convergence_svg, curve, drawn, long_bags, runtime_svg, setting_svg
 from glws.paper.runtime import COUNT_LOSS, GLWS, LISTED, PLAIN, Row, Runtime
 
+pytestmark = pytest.mark.slow
+
 LONG = {"setting": "multi_instance", "cell": "classes=10,mean=20"}
 TIMES = Runtime(
     "a machine",

@@ -14,6 +14,8 @@ from glws.paper.page import Extras, page, read_remarks, settled
 from glws.paper.results import Record
 from glws.paper.runtime import Row, Runtime
 
+pytestmark = pytest.mark.slow
+
 TIMES = Runtime("a machine", (Row("proportions", "GLWS", 3, 0.00125, 9), Row("proportions", "UUM", 10, 0.5, 9)))
 
 

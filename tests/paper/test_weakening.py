@@ -12,6 +12,8 @@ from glws.data.weaken import Weakened
 from glws.errors import DataError
 from glws.paper import DATASETS, Cell, cell, cells
 
+pytestmark = pytest.mark.slow
+
 SCORED = ("similarity_confidence", "confidence_difference", "positive_confidence")
 
 

@@ -20,6 +20,8 @@ from glws.supervision import (
 )
 from glws.supervision.noise import log_rates
 
+pytestmark = pytest.mark.slow
+
 GROUPS = 4000
 TRANSITION = [[0.8, 0.15, 0.05], [0.1, 0.6, 0.3], [0.0, 0.2, 0.8]]
 GUESS = torch.full((3, 3), 0.2, dtype=torch.float64).fill_diagonal_(0.6)

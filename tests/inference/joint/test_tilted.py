@@ -16,6 +16,8 @@ from glws.inference.joint import STATE_BUDGET, JointCounts
 from glws.inference.joint.groups import gathered
 from glws.inference.joint.tilting import tilted
 
+pytestmark = pytest.mark.slow
+
 
 def likely_counts(seed: int, log_probs: Tensor) -> Tensor:
     """The counts of labels drawn from the predictions."""
