@@ -19,6 +19,9 @@ TESTS = [
     *(f"tests/inference/test_{name}.py" for name in NAMES),
     "tests/automata/test_automaton.py",
     "tests/test_testing.py",
+    "tests/test_objective.py",
+    "tests/data/test_dataset.py",
+    "tests/training/test_order.py",
 ]
 
 
@@ -83,7 +86,7 @@ MUTANTS = [
     ),
     Mutant(
         "pairs: rows and columns exchanged",
-        "inference/forms.py",
+        "inference/closed.py",
         "torch.stack([ahead, behind], 1)",
         "torch.stack([behind, ahead], 1)",
     ),
@@ -141,6 +144,24 @@ MUTANTS = [
         TRELLIS,
         "held.gather(1, trellis.sources) - log_share, 0.0)",
         "-log_share, 0.0)",
+    ),
+    Mutant(
+        "the E-step's posterior is that of the M-step's view",
+        "inference/posterior.py",
+        "Posterior(log_likelihood[groups:].detach(), marginals[groups:], second)",
+        "Posterior(log_likelihood[:groups].detach(), marginals[:groups], second)",
+    ),
+    Mutant(
+        "instances of different populations are mixed",
+        "data/dataset.py",
+        "chosen = shuffled[torch.argsort(member[shuffled], stable=True)]",
+        "chosen = shuffled",
+    ),
+    Mutant(
+        "the first batches of an epoch are one group short",
+        "training/order.py",
+        "number = size // steps + (step < size % steps)",
+        "number = size // steps",
     ),
 ]
 

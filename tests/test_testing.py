@@ -44,7 +44,6 @@ def test_a_small_kind_passes_every_check() -> None:
     assert len(names) == len(CHECKS) >= 20
 
 
-@pytest.mark.slow
 def test_constraints_pass_every_check() -> None:
     table = [[0.5, 0.0, 0.25], [1.0, 0.5, 0.0], [0.1, 0.2, 0.3]]
     wanted = [
@@ -58,7 +57,6 @@ def test_constraints_pass_every_check() -> None:
     check_supervision(Constraints.of(wanted, 3), [3, 2, 4, 3, 2, 1])
 
 
-@pytest.mark.slow
 def test_random_languages_pass_every_check() -> None:
     import numpy as np
 
