@@ -32,7 +32,7 @@ def test_it_prints_a_table_and_the_verdicts(capsys):
     out = capsys.readouterr().out
     assert "Trellis: 64 groups" in out
     assert "one thread" in out
-    assert "L = 50: 20x faster than the best right library (peer); target 2.5x, met" in out
+    assert "L = 50: 20x faster than the best right peer (peer); target 2.5x, met" in out
 
 
 def test_sizes_are_those_asked_for(capsys):

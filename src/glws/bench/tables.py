@@ -57,20 +57,16 @@ def verdicts(task: Task, rows: Sequence[Row]) -> list[str]:
 
 
 def _verdict(task: Task, size: int, rows: Sequence[Row]) -> str:
-    """Targets are set against the libraries that one can install; what is ahead of them by hand is said as well."""
     ours, peer, target = leader(rows), best_right_peer(rows), task.targets.get(size)
     if ours is None or peer is None or not ours.median_ms or not peer.median_ms:
         return f"{task.size_word} = {size:,}: no right peer was timed"
-    library = best_right_library(rows)
-    is_library = library is not None and bool(library.median_ms)
-    rival = library if is_library and library is not None else peer
-    factor = (rival.median_ms or 0.0) / ours.median_ms
+    factor = peer.median_ms / ours.median_ms
     aim = "" if target is None else f"; target {target:,g}x, {'met' if factor >= target else 'missed'}"
-    kind = "library" if is_library else "peer"
-    line = f"{task.size_word} = {size:,}: {_compared(factor)} than the best right {kind} ({rival.contestant}){aim}"
-    if rival is peer:
+    line = f"{task.size_word} = {size:,}: {_compared(factor)} than the best right peer ({peer.contestant}){aim}"
+    library = best_right_library(rows)
+    if library is None or library is peer or not library.median_ms:
         return line
-    return f"{line}; {_compared(peer.median_ms / ours.median_ms)} than what was written by hand ({peer.contestant})"
+    return f"{line}; {_compared(library.median_ms / ours.median_ms)} than the best right library ({library.contestant})"
 
 
 def _compared(factor: float) -> str:
