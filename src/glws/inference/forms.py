@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,9 @@ def sent(tensor: Tensor, device: torch.device) -> Tensor:
 class AbstractForm(ABC):
     """What is known about each group of a batch, as tensors whose first axis is the group."""
 
+    is_plain: ClassVar[bool] = False
+    """Its answer is a fixed sequence of sums and products: the host looks at no value on the way."""
+
     @abstractmethod
     def solve(self, potentials: Float[Tensor, "groups instances classes"], lengths: Int[Tensor, "groups"]) -> Answer:
         """log Z and q_j(k), in the dtype of the potentials; garbage-free in padding."""
@@ -64,7 +67,7 @@ class AbstractForm(ABC):
 
     def is_unwatched(self, device: torch.device) -> bool:
         """Whether that device answers without the host looking at a value: then a CUDA graph can record the answer."""
-        return False
+        return self.is_plain and device.type == "cuda"
 
     def tensors(self) -> list[Tensor]:
         """Its tensors, those of records within it too, always in the same order."""
@@ -111,16 +114,13 @@ class TableWeights(AbstractForm):
     A group of another size satisfies nothing. All K^n labelings are written down, so n is 1, 2 or 3.
     """
 
+    is_plain = True
     log_weights: Float[Tensor, "groups *classes"]
 
     @property
     def size(self) -> int:
         """n, the number of instances of a group."""
         return self.log_weights.ndim - 1
-
-    def is_unwatched(self, device: torch.device) -> bool:
-        """On a GPU it is a few sums."""
-        return device.type == "cuda"
 
     def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
         """Z = Σ_y A(y) Π_j φ_j(y_j), and q_j the sums of the table over the other instances."""
@@ -181,6 +181,7 @@ def _summed(table: Tensor, place: int) -> Float[Tensor, "groups classes"]:
 class PresenceWeights(AbstractForm):
     """log p(w | none of the counted classes occurs), log p(w | at least one does), as [groups, 2]."""
 
+    is_plain = True
     counted: Bool[Tensor, "groups classes"]
     log_weights: Float[Tensor, "groups 2"]
 

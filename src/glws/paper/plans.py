@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from glws.data.augment import Views, views
@@ -32,8 +32,9 @@ UNLABELED_GROUP = 256
 ONLY_WEAK_VIEWS = ("fashion_mnist",)
 """Where nothing is trained on the strong view: RandAugment is more than LeNet-5 can follow on 28 x 28 pixels."""
 
-DRAWN = "draw."
-"""Options of a run that begin so are about how the weak data are drawn."""
+DRAWN, TRAINED, SEEN = "draw.", "train.", "views"
+"""Options of a run that begin so are about how the weak data are drawn, and fields of `TrainingConfig`; `views` is the
+name of an augmentation. All others are options of the method."""
 
 BINOMIAL = ("positive_unlabeled", "lenet5")
 """Where an unlabeled group is taken for a binomial sample, and not only for one of its expected count."""
@@ -67,7 +68,9 @@ def plan(
     speed: Literal["eager", "graphs"] = "eager",
     **options: Any,
 ) -> Plan:
-    """How a cell is trained by a method; `options` are those of the method, `epochs` replaces the paper's number.
+    """How a cell is trained by a method; `epochs` replaces the paper's number.
+
+    `options` are those of the method; beginning with `draw.`, of the weakening; with `train.`, of the training.
 
     >>> from glws.paper import cell
     >>> made = plan(cell("proportions", "mnist", "classes=2,mean=10"), "glws", seed=0)
@@ -93,10 +96,20 @@ def plan(
         device=device,
         save_every=120.0,
     )
-    chosen = {name: value for name, value in options.items() if not name.startswith(DRAWN)}
-    made = build_method(method, {**_method_options(cell, method), **chosen})
-    drawn = {name.removeprefix(DRAWN): value for name, value in options.items() if name.startswith(DRAWN)}
-    return Plan(made, config, views(cell.dataset), parameters.model, {**_weaken_options(cell, is_larger), **drawn})
+    drawn, trained = _beginning(options, DRAWN), _beginning(options, TRAINED)
+    own = {name: value for name, value in options.items() if not name.startswith((DRAWN, TRAINED)) and name != SEEN}
+    return Plan(
+        build_method(method, {**_method_options(cell, method), **own}),
+        replace(config, **trained),
+        views(options.get(SEEN, cell.dataset)),
+        parameters.model,
+        {**_weaken_options(cell, is_larger), **drawn},
+    )
+
+
+def _beginning(options: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """The options that begin so, without the beginning."""
+    return {name.removeprefix(prefix): value for name, value in options.items() if name.startswith(prefix)}
 
 
 def _weaken_options(cell: Cell, is_larger: bool) -> dict[str, Any]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 
 from glws.data import Source, load
+from glws.data.dataset import WeakDataset
 from glws.data.groups import Groups
+from glws.data.split import split
 from glws.data.weaken import Weakened, positive_scores
 from glws.errors import DataError
 from glws.evaluation import scores
@@ -22,7 +24,7 @@ from glws.paper.confidence import network_scores
 from glws.paper.plans import Plan, plan
 from glws.paper.published import Cell, cell
 from glws.paper.weakening import SCORED
-from glws.supervision import Labels
+from glws.supervision import Labels, Unlabeled
 from glws.training.evaluate import Labelled, log_probs_of
 from glws.training.loop import Fitted, fit
 from glws.training.run_folder import RunFolder
@@ -30,11 +32,18 @@ from glws.training.seeds import derived_generator
 from glws.training.snapshot import Snapshots
 
 CLIP = "clip"
+CHOOSING = "choosing"
+"""The folder of the runs that hold groups out, inside that of the results."""
+LIKELIHOOD = "held_out_log_likelihood"
 
 
 @dataclass(frozen=True)
 class PaperRun:
-    """One run: which cell, which method, which seed; options and epochs other than planned, if any."""
+    """One run: which cell, which method, which seed; options and epochs other than planned, if any.
+
+    With `held_out` it is a run to choose by: this share of the groups is kept from training, how well it explains what
+    is known of them is its result, and it never meets the test set.
+    """
 
     setting: str
     dataset: str
@@ -43,18 +52,20 @@ class PaperRun:
     seed: int = 0
     epochs: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    held_out: float = 0.0
 
     @property
     def name(self) -> str:
         """The name of its file."""
         chosen = "".join(f"-{key}={value}" for key, value in self.options.items())
         cut = "" if self.epochs is None else f"-epochs={self.epochs}"
+        cut += f"-held_out={self.held_out}" if self.held_out else ""
         words = f"{self.setting}-{self.dataset}-{self.cell}-{self.method}{chosen}{cut}-seed{self.seed}"
         return words.replace(",", "_").replace("/", "_")
 
     def path(self, results: Path) -> Path:
         """Where its result goes."""
-        return results / f"{self.name}.json"
+        return (results / CHOOSING if self.held_out else results) / f"{self.name}.json"
 
 
 def runnable(one: Cell) -> bool:
@@ -83,11 +94,16 @@ def run_cell(
     began = time.perf_counter()
     images, record = weak_data(one, source, run, made, device)
     began_training = time.perf_counter()
-    fitted, test = _trained(one, source, run, made, images, record, runs)
+    data = _parted(record.dataset(images), run)
+    test = None if run.held_out else Labelled.of(source.test.inputs, one.task_labels(source.test.labels))
+    fitted = _trained(one, run, made, data, test, runs)
     seconds = time.perf_counter() - began_training
     if fitted.stopped_by is not None:
         raise KeyboardInterrupt
-    result = _result(run, one, fitted, test, seconds)
+    result = {
+        **_described(run, fitted, seconds),
+        **(_chosen_by(fitted) if test is None else _scored(one, fitted, test)),
+    }
     result["preparation_seconds"] = round(began_training - began, 2)
     write_text(path, json.dumps(result, indent=1) + "\n")
     return result
@@ -110,16 +126,33 @@ def weak_data(one: Cell, source: Source, run: PaperRun, made: Plan, device: str)
     return images[found.scored], weak
 
 
+def _parted(data: WeakDataset, run: PaperRun) -> tuple[WeakDataset, WeakDataset | None]:
+    """What is trained on, and what is held out. A prior says the same of every group held out, however it is used in
+    training: that the group is a sample, whose count is binomial."""
+    if not run.held_out:
+        return data, None
+    kept, held_out = split(data, run.held_out, derived_generator("cpu", run.seed, "held out"))
+    weak = (replace(each, count="binomial") if isinstance(each, Unlabeled) else each for each in held_out.weak)
+    return kept, WeakDataset(held_out.instances, held_out.groups, tuple(weak))
+
+
 def _trained(
-    one: Cell, source: Source, run: PaperRun, made: Plan, images: Any, record: Weakened, runs: Path | None
-) -> tuple[Fitted, Labelled]:
-    model = build(made.model, images.shape[1:], one.num_classes, derived_generator("cpu", run.seed, "model"))
-    test = Labelled.of(source.test.inputs, one.task_labels(source.test.labels))
+    one: Cell,
+    run: PaperRun,
+    made: Plan,
+    data: tuple[WeakDataset, WeakDataset | None],
+    test: Labelled | None,
+    runs: Path | None,
+) -> Fitted:
+    train, held_out = data
+    shape = train.instances.take(torch.zeros(1, dtype=torch.int64)).shape[1:]
+    model = build(made.model, shape, one.num_classes, derived_generator("cpu", run.seed, "model"))
     keep = _run_folder(run, runs)
     try:
         snapshots = Snapshots(keep, made.config.save_every)
-        data = record.dataset(images)
-        return fit(model, data, made.method, made.config, views=made.look, test=test, snapshots=snapshots), test
+        return fit(
+            model, train, made.method, made.config, views=made.look, test=test, held_out=held_out, snapshots=snapshots
+        )
     finally:
         if keep is not None:
             keep.close()
@@ -134,9 +167,8 @@ def _run_folder(run: PaperRun, runs: Path | None) -> RunFolder | None:
     return RunFolder.create(folder, {"run": run.name}, seed=run.seed)
 
 
-def _result(run: PaperRun, one: Cell, fitted: Fitted, test: Labelled, seconds: float) -> dict[str, Any]:
-    final = scores(log_probs_of(test.instances, fitted.predict), test.labels)
-    curve = [float(row[f"test_{one.metric}"]) for row in fitted.history if f"test_{one.metric}" in row]
+def _described(run: PaperRun, fitted: Fitted, seconds: float) -> dict[str, Any]:
+    """Which run it is, and what it took."""
     return {
         "setting": run.setting,
         "dataset": run.dataset,
@@ -144,17 +176,31 @@ def _result(run: PaperRun, one: Cell, fitted: Fitted, test: Labelled, seconds: f
         "method": run.method,
         "options": dict(run.options),
         "seed": run.seed,
+        "epochs": int(fitted.history[-1]["epoch"]),
+        "seconds": round(seconds, 2),
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+        "warnings": fitted.warnings[-1:],
+    }
+
+
+def _scored(one: Cell, fitted: Fitted, test: Labelled) -> dict[str, Any]:
+    """How good it is on the test set."""
+    final = scores(log_probs_of(test.instances, fitted.predict), test.labels)
+    curve = [float(row[f"test_{one.metric}"]) for row in fitted.history if f"test_{one.metric}" in row]
+    return {
         "accuracy": final.accuracy,
         "balanced_accuracy": final.balanced_accuracy,
         "matched_accuracy": final.matched_accuracy,
         "calibration_error": final.calibration_error,
         "best_on_test": max(curve),
-        "epochs": int(fitted.history[-1]["epoch"]),
-        "seconds": round(seconds, 2),
-        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
-        "warnings": fitted.warnings[-1:],
         "curve": [round(value, 5) for value in curve],
     }
+
+
+def _chosen_by(fitted: Fitted) -> dict[str, Any]:
+    """How well it explains the groups that were held out: log-likelihood for each group, last epoch and all epochs."""
+    curve = [float(row[LIKELIHOOD]) for row in fitted.history if LIKELIHOOD in row]
+    return {LIKELIHOOD: curve[-1], "curve": [round(value, 5) for value in curve]}
 
 
 # ---------------------------------------------------------------- many at once
@@ -230,5 +276,6 @@ def _attempt(run: PaperRun, crowd: Crowd) -> int:
         print(f"{run.name}: {type(error).__name__}: {' '.join(str(error).split())[:300]}", flush=True)
         return 1
     metric = cell(run.setting, run.dataset, run.cell).metric
-    print(f"{run.name}: {100 * result[metric]:.2f} in {result['seconds']:.0f} s", flush=True)
+    found = f"{result[LIKELIHOOD]:.4f}" if run.held_out else f"{100 * result[metric]:.2f}"
+    print(f"{run.name}: {found} in {result['seconds']:.0f} s", flush=True)
     return 0

@@ -20,6 +20,7 @@ class Agreement(AbstractForm):
     With r_2(k) = Σ_{l≠k} φ_2(l):  Z = Σ_k φ_1(k) [A_same φ_2(k) + A_different r_2(k)],  q_1(k) its share of k.
     """
 
+    is_plain = True
     log_same: Float[Tensor, "groups"]
     log_different: Float[Tensor, "groups"]
     num_classes: int

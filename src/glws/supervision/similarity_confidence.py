@@ -107,6 +107,7 @@ class AgreementTarget(AbstractProjection):
     log_likelihood = target log Z_same + (1 - target) log Z_different,  q = target q_same + (1 - target) q_different.
     """
 
+    is_plain = True
     target: Float[Tensor, "groups"]
     num_classes: int
 

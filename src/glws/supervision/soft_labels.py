@@ -91,6 +91,7 @@ class SoftTargets(AbstractProjection):
     log-likelihood is minus the relative entropy. -inf where the target needs a class that the prediction excludes.
     """
 
+    is_plain = True
     targets: Float[Tensor, "groups classes"]
 
     def solve(self, potentials: Float[Tensor, "groups instances classes"], lengths: Int[Tensor, "groups"]) -> Answer:
