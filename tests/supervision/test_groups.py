@@ -19,6 +19,8 @@ from glws.supervision import (
     one_against_rest,
 )
 
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
 SIX_DIGITS = 6e-7
 BAG = [0.2, 0.5, 0.7, 0.9]
 OTHER_BAG = [0.9, 0.2, 0.6, 0.3]
@@ -478,9 +480,11 @@ def test_an_expected_count_cannot_be_intersected() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_compiled_search_finds_the_tilt_of_the_plain_one(seed: int) -> None:
-    from glws.supervision.expected_count import _compiled_search, _plain_search
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_gpu)])
+def test_the_search_of_a_device_finds_the_tilt_of_the_plain_one(seed: int, device: str) -> None:
+    from glws.supervision.expected_count import _compiled_search, _fused_search, _plain_search, _search
 
+    assert _search(torch.device(device)) is (_compiled_search if device == "cpu" else _fused_search)
     generator = torch.Generator().manual_seed(seed)
     scale = torch.logspace(-2, 2.5, 40, dtype=torch.float64)[:, None]
     odds = torch.randn(40, 33, generator=generator, dtype=torch.float64) * scale
@@ -489,8 +493,9 @@ def test_the_compiled_search_finds_the_tilt_of_the_plain_one(seed: int) -> None:
     number, goal = free.sum(1), torch.randn(40, generator=generator, dtype=torch.float64) * 3
     low = goal - torch.where(free, odds, -torch.inf).amax(1)
     high = goal - torch.where(free, odds, torch.inf).amin(1)
-    compiled, plain = (
-        torch.where(free, torch.sigmoid(odds + search(odds, free, number, goal, low, high)[:, None]), 0.0)
-        for search in (_compiled_search, _plain_search)
+    asked = [part.to(device) for part in (odds, free, number, goal, low, high)]
+    own, plain = (
+        torch.where(free, torch.sigmoid(odds + search(*asked).cpu()[:, None]), 0.0)
+        for search in (_search(torch.device(device)), _plain_search)
     )
-    torch.testing.assert_close(compiled, plain, rtol=0, atol=1e-12)
+    torch.testing.assert_close(own, plain, rtol=0, atol=1e-12)

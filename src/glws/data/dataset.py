@@ -211,6 +211,12 @@ class WeakDataset:
 
         `own` says which of the instances (their sorted numbers) this process takes, where several share the work.
         """
+        batch = self.numbered(chosen)
+        taken = batch.numbers if own is None else batch.numbers[own(batch.numbers)]
+        return replace(batch, instances=self.instances.take(taken))
+
+    def numbered(self, chosen: Sequence[Int[Tensor, "groups"]]) -> Batch:
+        """The same with the numbers of the instances in their place."""
         tables = [groups.padded(numbers) for groups, numbers in zip(self.groups, chosen, strict=True)]
         everything = torch.cat([table.reshape(-1) for table, _ in tables])
         numbers, rows = torch.unique(everything, return_inverse=True)
@@ -219,9 +225,7 @@ class WeakDataset:
             BatchPart(piece.view_as(table), lengths, weak[groups], groups)
             for piece, (table, lengths), weak, groups in zip(pieces, tables, self.weak, chosen, strict=True)
         ]
-        evidence = None if self.evidence is None else self.evidence[numbers]
-        taken = numbers if own is None else numbers[own(numbers)]
-        return Batch(self.instances.take(taken), numbers, tuple(parts), evidence)
+        return Batch(numbers, numbers, tuple(parts), None if self.evidence is None else self.evidence[numbers])
 
     def subset(self, chosen: Sequence[Int[Tensor, "groups"]]) -> WeakDataset:
         """The same instances with some of the groups of each kind."""

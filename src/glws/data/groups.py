@@ -73,7 +73,7 @@ class Groups:
 
     def padded(self, groups: Int[Tensor, "chosen"]) -> tuple[Int[Tensor, "chosen instances"], Int[Tensor, "chosen"]]:
         """Instance numbers of some groups as one table, and the lengths; padding repeats a member of some group."""
-        lengths = self.lengths[groups]
+        lengths = self.offsets[groups + 1] - self.offsets[groups]
         steps = torch.arange(int(lengths.max()) if len(lengths) else 0)
         within = torch.where(steps < lengths[:, None], steps, 0)
         places = (self.offsets[groups][:, None] + within).clamp_max(len(self.indices) - 1)

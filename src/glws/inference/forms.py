@@ -8,7 +8,7 @@ every engine can be compared with every other.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import ClassVar, TypeVar
 
@@ -80,13 +80,9 @@ class AbstractForm(ABC):
         self._mapped(note)
         return found
 
-    def cloned(self: FormT) -> FormT:
-        """The same knowledge in tensors of its own."""
-        return self._mapped(lambda value: value.clone(memory_format=torch.contiguous_format))
-
-    def signature(self) -> str:
-        """What two forms have in common that differ in the values of their tensors only."""
-        return repr(self._mapped(lambda value: value[:0])) + str([value.shape for value in self.tensors()])
+    def with_tensors(self: FormT, tensors: Iterator[Tensor]) -> FormT:
+        """The same with the next of these tensors for each of its own, in the order of `tensors`."""
+        return self._mapped(lambda _: next(tensors))
 
     def twice(self: FormT) -> FormT:
         """The same knowledge of as many groups again."""

@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from glws.data.dataset import BatchPart, WeakDataset
+from glws.data.dataset import Batch, BatchPart, WeakDataset
 from glws.errors import DataError
 from glws.inference.forms import real_instances
 from glws.methods.abstract import AbstractMethod
-from glws.methods.step import Step
+from glws.methods.step import Progress, Step
 from glws.objective import EMLoss, Multiclass, Reduction
 from glws.supervision import Labels
 
@@ -94,11 +94,15 @@ class GLWS(AbstractMethod):
             "multiclass": self.multiclass,
         }
 
-    def _first_guess(self, step: Step, part: BatchPart) -> Tensor | None:
+    def is_starting(self, batch: Batch, progress: Progress) -> bool:
+        """Whether first guesses are the targets where there are any."""
         wanted = self.start_epochs
         if wanted == "auto":
-            wanted = START_EPOCHS if any(isinstance(one.weak, Labels) for one in step.batch.parts) else 0
-        return part.weak.first_guess() if step.progress.epoch < wanted else None
+            wanted = START_EPOCHS if any(isinstance(one.weak, Labels) for one in batch.parts) else 0
+        return progress.epoch < wanted
+
+    def _first_guess(self, step: Step, part: BatchPart) -> Tensor | None:
+        return part.weak.first_guess() if self.is_starting(step.batch, step.progress) else None
 
 
 def _distance(log_probs: Tensor, guess: Tensor, lengths: Tensor) -> Float[Tensor, ""]:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from glws.inference import gpu
 from glws.inference.forms import Answer
+from glws.inference.gpu.language import on_device_of, power_of_two
 from glws.supervision.projections import AbstractProjection
 
-SMALL = 1 << 16
-"""Most instances of a batch on a GPU whose search is done on the CPU."""
 STEPS = 60
 """Most steps of the search for θ. Newton's need about six; more are for predictions that only halving can order."""
 
@@ -34,6 +34,10 @@ class ExpectedCount(AbstractProjection):
 
     counted: Bool[Tensor, "groups classes"]
     share: Float[Tensor, "groups"]
+
+    def is_unwatched(self, device: torch.device) -> bool:
+        """Where a kernel searches."""
+        return gpu.can_answer(device)
 
     def solve(self, potentials: Float[Tensor, "groups instances classes"], lengths: Int[Tensor, "groups"]) -> Answer:
         """The tilt and what it gives."""
@@ -66,11 +70,19 @@ def _tilt(
     goal = torch.logit((wanted / number.clamp_min(1)).clamp(0, 1), eps=1e-12)
     low = goal - torch.where(free, odds, -torch.inf).amax(1).clamp_min(-1e300)
     high = goal - torch.where(free, odds, torch.inf).amin(1).clamp_max(1e300)
-    is_small = odds.numel() <= SMALL or odds.device.type == "cpu"
-    search = _compiled_search if is_small and is_compiled() and odds.device.type != "meta" else _plain_search
-    theta = search(odds, free, number, goal, low, high)
+    theta = _search(odds.device)(odds, free, number, goal, low, high)
     theta = torch.where(wanted < 1e-9, -torch.inf, torch.where(wanted > number - 1e-9, torch.inf, theta))
     return torch.where(number == 0, 0.0, theta)
+
+
+Search = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
+
+
+def _search(device: torch.device) -> Search:
+    """The fastest there is for tensors of this device."""
+    if gpu.can_answer(device):
+        return _fused_search
+    return _compiled_search if device.type == "cpu" and is_compiled() else _plain_search
 
 
 def _plain_search(
@@ -88,17 +100,32 @@ def _plain_search(
     return theta
 
 
-def _compiled_search(
+def _table(
     odds: Tensor, free: Tensor, number: Tensor, goal: Tensor, low: Tensor, high: Tensor
-) -> Float[Tensor, "groups"]:
-    """The same, compiled, on the CPU: a small batch on a GPU is faster brought here than searched by many launches."""
+) -> tuple[Float[Tensor, "groups instances"], Float[Tensor, "groups 4"]]:
+    """The same for a kernel: NaN for instances that are not free, and four numbers for each group."""
+    return torch.where(free, odds, torch.nan).contiguous(), torch.stack([number.double(), goal, low, high], 1)
+
+
+def _compiled_search(*search: Tensor) -> Float[Tensor, "groups"]:
+    """The same, compiled for the CPU."""
     from glws.supervision.compiled_tilt import tilt_batch
 
-    sides = torch.stack([number.double(), goal, low, high], 1)
-    table = torch.cat([torch.where(free, odds, torch.nan), sides], 1).cpu().numpy()  # one journey
+    odds, sides = _table(*search)
     theta = torch.empty(len(odds), dtype=torch.float64)
-    tilt_batch(np.ascontiguousarray(table[:, :-4]), np.ascontiguousarray(table[:, -4:]), STEPS, theta.numpy())
-    return theta.to(odds.device)
+    tilt_batch(odds.numpy(), sides.numpy(), STEPS, theta.numpy())
+    return theta
+
+
+def _fused_search(*search: Tensor) -> Float[Tensor, "groups"]:
+    """The same in one launch of a kernel; the host looks at nothing."""
+    from glws.inference.gpu.tilt_kernel import expected_tilts  # Triton is imported here, at first use
+
+    odds, sides = _table(*search)
+    theta, block = odds.new_empty(len(odds)), min(power_of_two(max(odds.shape[1], 16)), 1024)
+    with on_device_of(odds):
+        expected_tilts[(len(odds),)](odds, sides, theta, odds.shape[1], STEPS, J=block, num_warps=4)
+    return theta
 
 
 def is_compiled() -> bool:

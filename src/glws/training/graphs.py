@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -59,10 +59,14 @@ class Replayed:
         with torch.cuda.graph(self._graph):
             self._results = function()
 
+    def again(self) -> tuple[Tensor, ...]:
+        """What the function gives now, in the place where it always is: the next replay writes over it."""
+        self._graph.replay()
+        return self._results
+
     def __call__(self) -> tuple[Tensor, ...]:
         """What the function gives now."""
-        self._graph.replay()
-        return tuple(result.clone() for result in self._results)
+        return tuple(result.clone() for result in self.again())
 
 
 def _warmed_up(function: Callable[[], object]) -> None:
@@ -96,7 +100,7 @@ class ViewGraphs:
         buffer = instances.new_empty(size, *instances.shape[1:])
         fill_by_repeating(buffer, instances)
         generator = torch.Generator(instances.device)
-        return buffer, generator, _recorded("a view", lambda: Replayed(lambda: (look(buffer, generator),), [generator]))
+        return buffer, generator, recorded("a view", lambda: Replayed(lambda: (look(buffer, generator),), [generator]))
 
 
 class RecordedPass:
@@ -203,19 +207,25 @@ class NetworkGraphs:
         return Replayed(lambda: self._call(buffer))
 
     def _recorded(self, record: Callable[[Tensor], Any], buffer: Tensor) -> Any:
-        return _recorded("the network", lambda: self._unnoticed(record, buffer))
+        def inside() -> Any:
+            with self._precision():
+                return record(buffer)
 
-    def _unnoticed(self, record: Callable[[Tensor], Any], buffer: Tensor) -> Any:
-        """Recording runs the network a few times: neither its statistics nor torch's stream shall know."""
-        buffers = [(kept, kept.clone()) for kept in self._model.buffers()]
-        stream = torch.cuda.get_rng_state(buffer.device)
-        with self._precision():
-            recorded = record(buffer)
-        with torch.no_grad():
-            for kept, before in buffers:
-                kept.copy_(before)
-        torch.cuda.set_rng_state(stream, buffer.device)
-        return recorded
+        return recorded("the network", lambda: unnoticed(self._model, buffer.device, inside))
+
+
+Made = TypeVar("Made")
+
+
+def unnoticed(model: nn.Module, device: torch.device, record: Callable[[], Made]) -> Made:
+    """What is recorded. That runs the network a few times: neither its statistics nor torch's stream shall know."""
+    buffers = [(kept, kept.clone()) for kept in model.buffers()]
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        made = record()
+    with torch.no_grad():
+        for kept, before in buffers:
+            kept.copy_(before)
+    return made
 
 
 def _buffer(instances: Tensor, size: int) -> Tensor:
@@ -229,7 +239,8 @@ def _buffer(instances: Tensor, size: int) -> Tensor:
     return buffer
 
 
-def _recorded(what: str, record: Callable[[], Any]) -> Any:
+def recorded(what: str, record: Callable[[], Made]) -> Made:
+    """What is recorded, or one line that says why it cannot be."""
     try:
         return record()
     except RuntimeError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -18,19 +18,20 @@ from glws.methods import GLWS, AbstractMethod
 from glws.methods.abstract import Epoch, Setup
 from glws.methods.step import Outputs, Progress, Step
 from glws.training.config import TrainingConfig
-from glws.training.devices import batch_on, chosen_device, on_device, repeatable, seed_global
+from glws.training.devices import DeviceInstances, batch_on, chosen_device, on_device, repeatable, seed_global
 from glws.training.evaluate import AT_ONCE, Labelled, Predict, held_out_scores, labelled_scores
 from glws.training.graphs import ViewGraphs
 from glws.training.guard import collapse, implied_rates
+from glws.training.host_objective import loss_on_host
 from glws.training.meters import Meters
 from glws.training.network import Forward, average, averaged_copy, number_of_features, ready
-from glws.training.objective_graphs import ObjectiveGraphs
 from glws.training.observer import Observer
 from glws.training.order import Order
 from glws.training.schedule import build_optimizer, learning_rate, set_learning_rate
 from glws.training.seeds import derived_generator, derived_seed
 from glws.training.signals import StopSignals
 from glws.training.snapshot import Snapshots
+from glws.training.step_graphs import StepGraphs
 from glws.training.world import World
 
 Row = dict[str, float | int | str]
@@ -125,7 +126,14 @@ class Training:
         self._teacher = Forward(self.averaged, config, self.device, world) if self.averaged else None
         is_replayed = config.speed == "graphs" and self.device.type == "cuda"
         self._view_graphs = ViewGraphs(self.views) if is_replayed else None
-        self._objective = ObjectiveGraphs(method) if is_replayed and isinstance(method, GLWS) else None
+        self._steps = self._step_graphs() if is_replayed else None
+
+    def _step_graphs(self) -> StepGraphs | None:
+        """Where a whole step can be recorded: for EM, in one process, with all instances on the GPU."""
+        instances = self.data.instances
+        if not isinstance(self.method, GLWS) or self.world.size > 1 or not isinstance(instances, DeviceInstances):
+            return None
+        return StepGraphs(self.method, self._forward, self._teacher, self.views, instances.values, self.config.clip)
 
     # ------------------------------------------------------------ the loop
 
@@ -173,24 +181,48 @@ class Training:
         seed_global(self.device, derived_seed(self.config.seed, "dropout", self.step, self.world.rank))
         set_learning_rate(self.optimizer, learning_rate(self.config, progress.share))
         self.model.train()
+        if not self._replayed(progress):
+            self._launched(progress)
+        self.step += 1
+
+    def _replayed(self, progress: Progress) -> bool:
+        """The whole step from a graph, if that can be."""
+        if self._steps is None:
+            return False
+        chosen = self.order.groups(progress.epoch, progress.step % self.order.steps_per_epoch)
+        batch = self._dealt(progress.epoch).numbered(chosen)
+        noted = self._steps(batch, progress, self._view_seed)
+        if noted is None:
+            return False
+        self._check_impossible(lambda: dict(zip(noted.names, noted.row, strict=False)))
+        self._move()
+        self.meters.add(*noted)
+        return True
+
+    def _launched(self, progress: Progress) -> None:
+        """The step as it is written: this is what it means."""
         self._forward.begin_step()
         step = self._step(progress)
         with without_waiting():
             loss = self._loss(step)
-        self._check(loss, step.notes)
+        self._check(loss)
+        self._check_impossible(lambda: step.notes)
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.world.sum_gradients([self.model])
         if self.config.clip is not None:
             weights = [*self.model.parameters(), *self.modules.parameters()]
             step.note("gradient_norm", nn.utils.clip_grad_norm_(weights, self.config.clip))
-        self.optimizer.step()
-        if self.averaged is not None:
-            average(self.averaged, self.model, DECAY if self.config.average is None else self.config.average, self.step)
+        self._move()
         self.method.update(step)
         step.note("loss", loss)
         self.meters.note(step.notes, step.seen())
-        self.step += 1
+
+    def _move(self) -> None:
+        """The weights follow the gradients, and their average follows them."""
+        self.optimizer.step()
+        if self.averaged is not None:
+            average(self.averaged, self.model, DECAY if self.config.average is None else self.config.average, self.step)
 
     def _step(self, progress: Progress) -> Step:
         chosen = self.order.groups(progress.epoch, progress.step % self.order.steps_per_epoch)
@@ -214,23 +246,29 @@ class Training:
         return self._epoch_data[1]
 
     def _view(self, name: str, instances: Tensor) -> Tensor:
-        look, seed = name.split("_")[0], derived_seed(self.config.seed, name, self.step, self.world.rank)
+        look, seed = name.split("_")[0], self._view_seed(name)
         if self._view_graphs is not None and len(instances):
             return self._view_graphs(look, instances, seed)
         seen: Tensor = getattr(self.views, look)(instances, torch.Generator(self.device).manual_seed(seed))
         return seen
 
-    def _loss(self, step: Step) -> Tensor:
-        replayed = None if self._objective is None else self._objective(step)
-        return self.method.loss(step) if replayed is None else replayed
+    def _view_seed(self, name: str) -> int:
+        return derived_seed(self.config.seed, name, self.step, self.world.rank)
 
-    def _check(self, loss: Tensor, notes: Mapping[str, Tensor]) -> None:
+    def _loss(self, step: Step) -> Tensor:
+        known = loss_on_host(self.method, step) if self._steps is not None and isinstance(self.method, GLWS) else None
+        return self.method.loss(step) if known is None else known
+
+    def _check(self, loss: Tensor) -> None:
         """Nothing moves on a loss that is no number. On a GPU nobody waits: it is noticed at the end of the epoch."""
         if self.device.type == "cpu" and not bool(torch.isfinite(loss)):
             raise DataError(f"step {self.step}: the loss is {float(loss.detach())}; the instances may hold NaN")
-        impossible = notes.get("impossible_groups")
-        if self.config.on_impossible == "error" and impossible is not None and bool(impossible > 0):
-            raise DataError(f"step {self.step}: the predictions rule out {int(impossible)} group(s) altogether")
+
+    def _check_impossible(self, notes: Callable[[], Mapping[str, Tensor]]) -> None:
+        if self.config.on_impossible == "error":
+            impossible = notes().get("impossible_groups")
+            if impossible is not None and bool(impossible > 0):
+                raise DataError(f"step {self.step}: the predictions rule out {int(impossible)} group(s) altogether")
 
     def _end_epoch(self, test: Labelled | None, held_out: WeakDataset | None, observer: Observer) -> Row:
         self.method.end_epoch(self._epoch())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 PREDICTED, SEPARATOR = "predicted", ","
@@ -21,7 +21,6 @@ class Meters:
     def __init__(self, num_classes: int, device: torch.device) -> None:
         self.tensors: dict[str, Tensor] = {}
         self._num_classes, self._device = num_classes, device
-        self._one = torch.ones((), dtype=torch.float64, device=device)
         self.reset()
 
     def reset(self) -> None:
@@ -29,15 +28,19 @@ class Meters:
         predicted = torch.zeros(self._num_classes, dtype=torch.float64, device=self._device)
         self.tensors = {PREDICTED: predicted}
 
-    @torch.no_grad()
     def note(self, notes: Mapping[str, Tensor], logits: Float[Tensor, "rows classes"]) -> None:
         """The numbers of one step, and its predictions."""
-        key, values = SEPARATOR.join(notes), [value.to(self._device) for value in notes.values()]
-        if values:
-            wide = values if len({value.dtype for value in values}) == 1 else [value.double() for value in values]
-            row = torch.cat([torch.stack(wide).double(), self._one[None]])
-            self.tensors[key] = self.tensors[key] + row if key in self.tensors else row
-        self.tensors[PREDICTED] += torch.nn.functional.one_hot(logits.argmax(1), self._num_classes).double().sum(0)
+        self.add(tuple(notes), row_of(notes.values(), self._device), predicted_counts(logits))
+
+    @torch.no_grad()
+    def add(
+        self, names: Sequence[str], row: Float[Tensor, "names_and_one"], predicted: Float[Tensor, "classes"]
+    ) -> None:
+        """The same, summed up already: the numbers with a 1 at their end, and how often each class was predicted."""
+        key = SEPARATOR.join(names)
+        if names:
+            self.tensors[key] = self.tensors[key] + row if key in self.tensors else row.clone()
+        self.tensors[PREDICTED] += predicted
 
     def means(self) -> dict[str, float]:
         """The mean of each number over the steps in which it was noted, in the order of their names."""
@@ -54,3 +57,29 @@ class Meters:
         """How often each class was predicted."""
         counts = self.tensors[PREDICTED].cpu()
         return counts / counts.sum().clamp_min(1)
+
+
+@torch.no_grad()
+def row_of(values: Iterable[Tensor], device: torch.device) -> Float[Tensor, "names_and_one"]:
+    """Numbers as one row, with a 1 at its end: the step they are of.
+
+    >>> row_of([torch.tensor(0.5), torch.tensor(2)], torch.device("cpu"))
+    tensor([0.5000, 2.0000, 1.0000], dtype=torch.float64)
+    """
+    here = [value.to(device) for value in values]
+    alike = here if len({value.dtype for value in here}) == 1 else [value.double() for value in here]
+    one = torch.ones(1, dtype=torch.float64, device=device)
+    return torch.cat([torch.stack(alike).double(), one]) if here else one
+
+
+@torch.no_grad()
+def predicted_counts(
+    logits: Float[Tensor, "rows classes"], is_counted: Bool[Tensor, "rows"] | None = None
+) -> Float[Tensor, "classes"]:
+    """How many rows have each class as their likeliest, of all rows or of some.
+
+    >>> predicted_counts(torch.tensor([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]]), torch.tensor([True, True, False]))
+    tensor([1., 1.], dtype=torch.float64)
+    """
+    chosen = torch.nn.functional.one_hot(logits.argmax(1), logits.shape[1]).double()
+    return chosen.sum(0) if is_counted is None else is_counted.double() @ chosen

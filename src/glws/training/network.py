@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from glws.methods.step import Outputs
 from glws.training.config import TrainingConfig
@@ -63,11 +65,21 @@ class Forward:
         own = Outputs(*(values.to(self.dtype) for values in (logits, features)))
         return Outputs(self.world.gathered(own.logits), self.world.gathered(own.features))
 
+    def outputs(self, instances: Tensor, weights: Mapping[str, Tensor] | None = None) -> Outputs:
+        """The same for one process, launched as it is written; with other weights, if they are given by their names."""
+        logits, features = self._launched(laid_out(instances.to(self.dtype)), weights or {})
+        return Outputs(logits.to(self.dtype), features.to(self.dtype))
+
     def _answers(self, instances: Tensor) -> tuple[Tensor, Tensor]:
         if self._graphs is not None and self.model.training and len(instances):
             return self._graphs(instances)
+        return self._launched(instances, {})
+
+    def _launched(self, instances: Tensor, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         with self._precision():
-            answers: tuple[Tensor, Tensor] = self.call(instances)
+            answers: tuple[Tensor, Tensor] = (
+                functional_call(self.call, dict(weights), (instances,)) if weights else self.call(instances)
+            )
             return answers
 
     def _precision(self) -> AbstractContextManager[Any]:
