@@ -234,7 +234,7 @@ def test_binomial_and_hypergeometric_priors_have_the_worked_numbers() -> None:
 def test_prior_weights_are_those_written_by_hand() -> None:
     lengths = torch.tensor([4])
     binomial = Unlabeled.of([0.4], "binomial").form(lengths)
-    close(binomial.weights.log_weights.exp(), [[0.1296, 0.3456, 0.3456, 0.1536, 0.0256]], 1e-12)
+    close(binomial.weights.weighted(lengths).log_weights.exp(), [[0.1296, 0.3456, 0.3456, 0.1536, 0.0256]], 1e-12)
     finite = Unlabeled.hypergeometric([0.5], [20]).form(lengths)
     close(finite.weights.log_weights.exp(), [[0.043344, 0.247678, 0.417957, 0.247678, 0.043344]])
 

@@ -17,7 +17,16 @@ from glws.inference.joint.forms import JointCounts
 from glws.methods import GLWS
 from glws.models import build
 from glws.objective import Multiclass
-from glws.supervision import ClassCounts, Labels, PairSimilarity, PartialLabels, PresentClasses, Proportions, Unlabeled
+from glws.supervision import (
+    ClassCounts,
+    Labels,
+    MultiInstance,
+    PairSimilarity,
+    PartialLabels,
+    PresentClasses,
+    Proportions,
+    Unlabeled,
+)
 from glws.supervision.expected_count import ExpectedCount
 from glws.training import TrainingConfig, World, step_graphs
 from glws.training.loop import Training
@@ -73,7 +82,7 @@ def trained(
         model,
         data,
         method,
-        TrainingConfig(**{"batch_size": 3, "learning_rate": 0.05, "precision": "float64", **config}),
+        TrainingConfig(**{"batch_size": 3, "learning_rate": 0.05, "precision": "float64", "device": "cpu", **config}),
         look,
         World(),
     )
@@ -149,7 +158,7 @@ def test_what_the_host_looks_at_is_launched() -> None:
     unlabeled = WeakDataset(
         torch.randn(24, 3),
         [torch.arange(20).view(4, 5), torch.arange(20, 24)[:, None]],
-        [Unlabeled.of([0.3] * 4, count="binomial"), Labels.of([1] * 4, 2)],
+        [Unlabeled.hypergeometric([0.3] * 4, [20] * 4), Labels.of([1] * 4, 2)],
     )
     training = trained(GLWS(start_epochs=0), unlabeled, is_recorded=True)
     assert training._steps is not None
@@ -199,7 +208,7 @@ def test_tensors_of_all_types_are_packed_and_written_again() -> None:
 
 @needs_gpu
 @pytest.mark.parametrize("method", [*METHODS, GLWS(start_epochs=0)], ids=str)
-@pytest.mark.parametrize("kind", ["counts", "per class", "joint", "presence", "pairs", "unlabeled"])
+@pytest.mark.parametrize("kind", ["counts", "per class", "joint", "presence", "pairs", "expected", "binomial"])
 def test_replayed_steps_learn_what_launched_ones_do(method: GLWS, kind: str) -> None:
     if kind == "per class":
         method = GLWS(**{**method.__dict__, "multiclass": "per_class"})
@@ -216,12 +225,13 @@ def on_gpu(kind: str) -> WeakDataset:
         return WeakDataset(
             torch.randn(60, 5, generator=drawn), torch.arange(60).view(30, 2), PairSimilarity.of(same, 3)
         )
-    if kind == "unlabeled":
-        return WeakDataset(torch.randn(60, 5), torch.arange(60).view(12, 5), Unlabeled.of([0.2, 0.7] * 6))
+    if kind in ("expected", "binomial"):
+        drawn, weak = torch.Generator().manual_seed(0), Unlabeled.of([0.2, 0.7] * 6, count=kind)  # type: ignore[arg-type]
+        return WeakDataset(torch.randn(60, 5, generator=drawn), torch.arange(60).view(12, 5), weak)
     if kind in ("per class", "joint"):
         return bags(3, lambda labels, sizes: ClassCounts.from_labels(labels, sizes, num_classes=3))
     if kind == "presence":
-        return bags(2, lambda labels, sizes: PresentClasses.from_labels(labels, sizes, num_classes=2))
+        return bags(2, MultiInstance.from_labels)
     return counts()
 
 

@@ -214,8 +214,8 @@ class Counts(AbstractForm):
         return "counts"
 
     def is_unwatched(self, device: torch.device) -> bool:
-        """The kernels for hard counts are."""
-        return isinstance(self.weights, counts.Exactly) and gpu.can_answer(device)
+        """The kernels for hard counts are, and samples are asked about as hard counts."""
+        return isinstance(self.weights, counts.Exactly | counts.Sampled) and gpu.can_answer(device)
 
     def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
         """The posterior of being counted, shared out among the counted classes, and the rest among the others."""
@@ -244,7 +244,13 @@ class Counts(AbstractForm):
             return exactly(int(self.weights.count[group]), symbols, num_symbols)
         if isinstance(self.weights, counts.Between):
             return between(int(self.weights.low[group]), int(self.weights.high[group]), symbols, num_symbols)
-        return from_counts(self.weights.log_weights[group, : length + 1].tolist(), symbols, num_symbols)
+        weights = self.weights
+        if isinstance(weights, counts.Sampled):
+            weights = counts.Sampled(weights.prior[[group]]).weighted(
+                torch.tensor([length], device=weights.prior.device)
+            )
+            return from_counts(weights.log_weights[0].tolist(), symbols, num_symbols)
+        return from_counts(weights.log_weights[group, : length + 1].tolist(), symbols, num_symbols)
 
 
 def only_counted(masks: npt.NDArray[np.bool_]) -> int | None:

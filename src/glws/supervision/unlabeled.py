@@ -13,7 +13,7 @@ from torch import Tensor
 
 from glws.errors import DataError
 from glws.inference import AbstractForm, Counts
-from glws.inference.counts import Exactly, Weighted, binomial, hypergeometric
+from glws.inference.counts import Exactly, Sampled, Weighted, hypergeometric
 from glws.inference.forms import only_counted
 from glws.supervision.abstract import SHARED, AbstractSupervision
 from glws.supervision.arrays import (
@@ -161,9 +161,9 @@ class Unlabeled(AbstractSupervision):
         limit = self.population if self.count == "hypergeometric" else torch.full_like(self.prior, torch.inf)
         return lengths <= limit.to(lengths.device)
 
-    def _weights(self, lengths: Int[Tensor, "groups"]) -> Exactly | Weighted:
+    def _weights(self, lengths: Int[Tensor, "groups"]) -> Exactly | Sampled | Weighted:
         if self.count == "binomial":
-            return binomial(lengths, self.prior)
+            return Sampled(self.prior)
         total = self.prior * self.population
         if self.count == "hypergeometric":
             return hypergeometric(lengths, self.population.long(), total.round().long())

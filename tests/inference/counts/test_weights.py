@@ -9,7 +9,7 @@ import pytest
 import scipy.stats
 import torch
 
-from glws.inference.counts import binomial, count_posterior, geometric_noise, hypergeometric, laplace_noise
+from glws.inference.counts import Sampled, binomial, count_posterior, geometric_noise, hypergeometric, laplace_noise
 
 LENGTHS = torch.tensor([4, 0, 9])
 
@@ -63,3 +63,35 @@ def test_the_worked_example_of_a_prior_over_a_batch(weights, loss: float, poster
     result = count_posterior((1 - probability).log(), probability.log(), torch.tensor([4]), weights)
     assert -result.log_likelihood.item() == pytest.approx(loss, abs=1e-6)  # six digits are given
     np.testing.assert_allclose(result.marginals[0].numpy(), posterior, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["auto", "compiled", "characteristic", "recursion"])
+@pytest.mark.parametrize("seed", range(12))
+def test_a_sample_is_answered_as_its_weights_written_down_are(seed: int, method: str) -> None:
+    drawn = torch.Generator().manual_seed(seed)
+    longest = [1, 3, 9, 40, 120][seed % 5]
+    scale = 10 ** (4 * torch.rand((), generator=drawn) - 2)
+    zero, one = torch.randn(2, 6, longest, generator=drawn, dtype=torch.float64) * scale
+    one = one + 40 * (torch.rand((), generator=drawn) - 0.5)
+    zero = torch.where(torch.rand(6, longest, generator=drawn) < 0.1, -math.inf, zero)
+    one = torch.where(torch.rand(6, longest, generator=drawn) < 0.1, -math.inf, one)
+    lengths = torch.randint(0, longest + 1, (6,), generator=drawn)
+    prior = torch.rand(6, generator=drawn, dtype=torch.float64)
+    prior[0], prior[1] = seed % 2, 1e-3
+    found = count_posterior(zero, one, lengths, Sampled(prior), method)
+    wanted = count_posterior(zero, one, lengths, binomial(lengths, prior), "recursion")
+    assert torch.equal(found.log_likelihood == -math.inf, wanted.log_likelihood == -math.inf)
+    possible = wanted.log_likelihood > -math.inf
+    torch.testing.assert_close(found.log_likelihood[possible], wanted.log_likelihood[possible], rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(found.marginals, wanted.marginals, rtol=0, atol=1e-10)
+
+
+def test_a_sample_in_single_precision_and_one_of_nobody() -> None:
+    probability = torch.tensor([[0.9, 0.2, 0.6, 0.3]])
+    result = count_posterior(
+        (1 - probability).log(), probability.log(), torch.tensor([4]), Sampled(torch.tensor([0.5]))
+    )
+    assert result.marginals.dtype == torch.float32
+    torch.testing.assert_close(result.marginals, torch.tensor([[0.919570, 0.173201, 0.619847, 0.274788]]))
+    nobody = count_posterior(torch.zeros(1, 0), torch.zeros(1, 0), torch.tensor([0]), Sampled(torch.tensor([0.3])))
+    assert nobody.log_likelihood.tolist() == [0.0]

@@ -5,6 +5,7 @@ from glws.inference.counts.posterior import CountResult as CountResult
 from glws.inference.counts.posterior import count_posterior as count_posterior
 from glws.inference.counts.weights import Between as Between
 from glws.inference.counts.weights import Exactly as Exactly
+from glws.inference.counts.weights import Sampled as Sampled
 from glws.inference.counts.weights import Weighted as Weighted
 from glws.inference.counts.weights import Weights as Weights
 from glws.inference.counts.weights import binomial as binomial

@@ -16,9 +16,10 @@ from glws.inference import gpu
 from glws.inference.counts.recursion import recursion_posterior
 from glws.inference.counts.thresholds import COMPILED_SHORT_EXACT, COMPILED_SHORT_WEIGHTED, TORCH_SHORT, TORCH_TINY
 from glws.inference.counts.tilting import Undecided, bounded, set_aside
-from glws.inference.counts.weights import Between, Exactly, Weighted, Weights
+from glws.inference.counts.weights import Between, Exactly, Sampled, Weighted, Weights
 from glws.inference.counts.windows import interval_posterior, weighted_posterior
 
+Written = Exactly | Between | Weighted
 METHODS = ("auto", "compiled", "characteristic", "recursion")
 
 
@@ -64,6 +65,10 @@ def count_posterior(
     check_problems(log_zero, log_one, lengths, weights, method)
     if log_zero.numel() == 0:
         return _without_instances(log_zero, weights)
+    if isinstance(weights, Sampled):
+        if method != "recursion":
+            return _sampled(log_zero, log_one, lengths, weights, method)
+        weights = weights.weighted(lengths)
     if method == "auto" and isinstance(weights, Exactly) and gpu.is_available(log_zero):
         return _fused(log_zero, log_one, lengths, weights)
     chosen = _automatic(log_zero) if method == "auto" else method
@@ -72,6 +77,15 @@ def count_posterior(
             result = _compiled(log_zero, log_one, lengths, weights)
         else:
             result = _plain(log_zero, log_one, lengths, weights, chosen)
+    return result if log_zero.dtype == torch.float64 else _in_single_precision(result)
+
+
+def _sampled(log_zero: Tensor, log_one: Tensor, lengths: Tensor, weights: Sampled, method: str) -> CountResult:
+    """A hard count of twice as many."""
+    zero, one = weights.doubled(log_zero.detach().double(), log_one.detach().double(), lengths)
+    log_likelihood, marginals = count_posterior(zero, one, 2 * lengths, Exactly(lengths), method)
+    is_real = torch.arange(log_zero.shape[1], device=log_zero.device) < lengths[:, None]
+    result = CountResult(log_likelihood, torch.where(is_real, marginals[:, : log_zero.shape[1]], 0.0))
     return result if log_zero.dtype == torch.float64 else _in_single_precision(result)
 
 
@@ -131,6 +145,8 @@ def _without_instances(log_zero: Float[Tensor, "problems instances"], weights: W
     """No problem or no instance: the count is 0."""
     if isinstance(weights, Weighted):
         log_likelihood = weights.log_weights[:, 0]
+    elif isinstance(weights, Sampled):
+        log_likelihood = torch.zeros_like(weights.prior)
     else:
         low, high = _ends(weights)
         log_likelihood = torch.where((low <= 0) & (high >= 0), 0.0, -math.inf)
@@ -143,7 +159,7 @@ def _ends(weights: Exactly | Between) -> tuple[Int[Tensor, "problems"], Int[Tens
     return weights.low.long(), weights.high.long()
 
 
-def _compiled(log_zero: Tensor, log_one: Tensor, lengths: Tensor, weights: Weights) -> CountResult:
+def _compiled(log_zero: Tensor, log_one: Tensor, lengths: Tensor, weights: Written) -> CountResult:
     """The numba kernels on the memory of the tensors."""
     from glws.inference.counts import compiled  # numba is imported here, at first use
 
@@ -160,7 +176,7 @@ def _compiled(log_zero: Tensor, log_one: Tensor, lengths: Tensor, weights: Weigh
     return CountResult(log_likelihood, marginals)
 
 
-def _plain(log_zero: Tensor, log_one: Tensor, lengths: Tensor, weights: Weights, method: str) -> CountResult:
+def _plain(log_zero: Tensor, log_one: Tensor, lengths: Tensor, weights: Written, method: str) -> CountResult:
     """Plain torch: set the decided instances aside, answer for the others, put the answers together."""
     problems = set_aside(log_zero, log_one, lengths)
     if method == "recursion":
@@ -197,7 +213,7 @@ def _remaining_weights(weights: Weighted, problems: Undecided) -> Float[Tensor, 
     return torch.where(counts <= problems.num_soft[:, None], log_weights.gather(1, places), -math.inf)
 
 
-def _by_recursion(problems: Undecided, weights: Weights, lengths: Tensor) -> tuple[Tensor, Tensor]:
+def _by_recursion(problems: Undecided, weights: Written, lengths: Tensor) -> tuple[Tensor, Tensor]:
     """All kinds of weights as dense ones, over the undecided instances."""
     if not isinstance(weights, Weighted):
         low, high = _ends(weights)

@@ -36,11 +36,43 @@ class Weighted:
     log_weights: Float[Tensor, "problems counts"]
 
 
-Weights = Exactly | Between | Weighted
+@dataclass(frozen=True)
+class Sampled:
+    """The group is a sample of a population in which a share `prior` is counted: ω(k) = Binomial(k; L, prior).
+
+    That is a hard count of twice as many. Beside the L instances lay L more that are counted with probability 1 - prior
+    each: then ω(k) is the chance that L - k of those are, and Z that L of all 2 L are. So it costs what a hard count
+    costs, O(L), where other weights cost more.
+    """
+
+    prior: Float[Tensor, "problems"]
+
+    def doubled(self, log_zero: Table, log_one: Table, lengths: Int[Tensor, "problems"]) -> tuple[Table, Table]:
+        """The potentials with the others behind them; of these problems exactly `lengths` are counted.
+
+        >>> zero, one = torch.tensor([[0.1, 0.2]]).log(), torch.tensor([[0.9, 0.8]]).log()
+        >>> Sampled(torch.tensor([0.3])).doubled(zero, one, torch.tensor([2]))[1].exp()
+        tensor([[0.9000, 0.8000, 0.7000, 0.7000]])
+        """
+        wide = torch.arange(2 * log_zero.shape[1], device=log_zero.device)
+        is_own = wide < lengths[:, None]
+        prior = self.prior.to(log_zero)[:, None]
+        beside = (prior.log(), torch.log1p(-prior))
+        padded = (torch.nn.functional.pad(values, (0, values.shape[1])) for values in (log_zero, log_one))
+        zero, one = (torch.where(is_own, own, other) for own, other in zip(padded, beside, strict=True))
+        return zero, one
+
+    def weighted(self, lengths: Int[Tensor, "problems"]) -> Weighted:
+        """The same, written down for each count."""
+        return binomial(lengths, self.prior.to(lengths.device))
+
+
+Table = Float[Tensor, "problems instances"]
+Weights = Exactly | Between | Weighted | Sampled
 
 
 def binomial(lengths: Int[Tensor, "problems"], prior: Float[Tensor, "problems"] | float) -> Weighted:
-    """The group is a sample of a population in which a share `prior` is counted: ω(k) = Binomial(k; L, prior).
+    """The weights of a sample, see `Sampled`: ω(k) = Binomial(k; L, prior).
 
     ω is the whole binomial probability C(L, k) π^k (1-π)^(L-k), the chance of the *total* k; it is not divided by
     C(L, k). Divided, ω would be the prior of one labeling, a product over instances: it would only shift every logit by
