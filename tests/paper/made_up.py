@@ -21,6 +21,7 @@ RUN: dict[str, Any] = {
     "epochs": 100,
     "device": "cpu",
     "curve": [0.5, 0.9864, 0.9752],
+    "chosen": None,
 }
 
 

@@ -4,7 +4,8 @@ import pytest
 from paper.made_up import run
 
 from glws.paper import cell
-from glws.paper.compare import Compared, Score, ablations, compared
+from glws.paper.compare import Compared, Score, ablations, changes, compared, is_plain
+from glws.paper.plans import chosen_options
 from glws.paper.results import Record
 
 
@@ -84,3 +85,12 @@ def test_ablations_are_told_apart_by_options_epochs_method_and_cell() -> None:
     (two,) = [each for each in found if len(each.score.values) == 2]
     assert two.changes == {"m_step": "weak", "e_step": "same"}
     assert [dict(each.changes) for each in found].count({"epochs": 24}) == 1
+
+
+def test_a_run_that_was_planned_otherwise_is_no_plain_one() -> None:
+    one = cell("proportions", "mnist", "classes=2,mean=10")
+    assert is_plain(run(chosen=chosen_options(one)))
+    assert is_plain(run(chosen=None))  # not noted
+    other = run(chosen={"train.learning_rate": 0.5, "draw.std": 3})
+    assert changes(other) == {"train.learning_rate": 0.5, "draw.std": 3}
+    assert changes(run(chosen={})) == {"train.learning_rate": "default"}

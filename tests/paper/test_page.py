@@ -5,13 +5,13 @@ import re
 from pathlib import Path
 
 import pytest
-from paper.made_up import run
+from paper.made_up import RUN, run
 
 from glws.cli import run as command
 from glws.errors import DataError
 from glws.paper import cells, settings
 from glws.paper.page import Extras, page, read_remarks, settled
-from glws.paper.results import Record
+from glws.paper.results import Choice, Record
 from glws.paper.runtime import Row, Runtime
 
 pytestmark = pytest.mark.slow
@@ -171,3 +171,19 @@ def test_figures_go_where_they_are_asked_for(tmp_path: Path) -> None:
     assert command([*words, "--figures", str(tmp_path / "pictures")]) == 0
     assert "](../pictures/proportions.svg)" in out.read_text()
     assert [path.name for path in (tmp_path / "pictures").iterdir()] == ["proportions.svg"]
+
+
+def test_runs_that_hold_groups_out_stand_below_each_other_the_best_first() -> None:
+    def choice(likelihood: float, **options: object) -> Choice:
+        return {
+            **{name: RUN[name] for name in ("setting", "dataset", "cell", "method", "seed", "epochs")},
+            "options": options,
+            "held_out_log_likelihood": likelihood,
+        }  # type: ignore[typeddict-item]
+
+    text = page([], Extras(choices=[choice(-0.5), choice(-0.25, m_step="weak")]))
+    rows = [line for line in text.splitlines() if "MNIST, classes=2,mean=10 | 0 |" in line]
+    assert [line.split("|")[-2].strip() for line in rows] == ["-0.2500", "-0.5000"]
+    assert "m_step=weak" in rows[0]
+    assert "as planned" in rows[1]
+    assert "## How we chose" not in page([])

@@ -1,6 +1,7 @@
 """Runs of the paper's cells on small made-up data: results are written once, failures do not spread."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,9 @@ from glws.cli import run as command
 from glws.data import Source, Split
 from glws.paper import cell, cells
 from glws.paper import running as running_module
-from glws.paper.plans import plan
-from glws.paper.results import read_results
+from glws.paper.files import concerns, entries
+from glws.paper.plans import chosen_options, plan
+from glws.paper.results import read_choices, read_results
 from glws.paper.running import Crowd, PaperRun, run_all, run_cell, runnable
 
 
@@ -103,3 +105,72 @@ def test_show_prints_our_number_beside_the_published_one(capsys: pytest.CaptureF
     assert "97.05±0.13" in line
     assert "97.50 (1)" in line
     assert "+0.45" in line
+
+
+@pytest.mark.slow
+def test_a_run_that_holds_groups_out_never_meets_the_test_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_test(name: str, folder: Path | None = None, verify: bool = True) -> Source:
+        return replace(tiny(name), test=None)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(running_module, "load", without_test)
+    run = PaperRun("proportions", "mnist", "classes=2,mean=50", epochs=1, options={"train.batch_size": 8}, held_out=0.2)
+    found = run_cell(run, tmp_path, device="cpu")
+    assert found["held_out_log_likelihood"] == pytest.approx(found["curve"][-1], abs=1e-5)
+    assert found["held_out_log_likelihood"] < 0
+    assert not any("accuracy" in name for name in found)
+    (choice,) = read_choices(tmp_path)
+    assert choice["options"] == {"train.batch_size": 8}
+    assert read_results(tmp_path) == []
+
+
+@pytest.mark.slow
+def test_unlabeled_groups_are_held_out_as_samples(tmp_path: Path) -> None:
+    found = [
+        run_cell(
+            PaperRun(
+                "unlabeled_unlabeled",
+                "mnist",
+                "size=10000,priors=0.4-0.6",
+                epochs=1,
+                options={
+                    "draw.count": count,
+                    "draw.sizes": (100, 100),
+                    "draw.group_size": 10,
+                    "train.learning_rate": 1e-9,
+                },
+                held_out=0.2,
+            ),
+            tmp_path,
+            device="cpu",
+        )
+        for count in ("expected", "binomial")
+    ]
+    likelihoods = [one["held_out_log_likelihood"] for one in found]
+    assert likelihoods[0] == pytest.approx(likelihoods[1], abs=1e-3)  # the same question to the same network
+
+
+def test_what_is_chosen_for_a_cell_is_planned_and_can_be_replaced() -> None:
+    one = cell("proportions", "fashion_mnist", "classes=2,mean=50")
+    assert chosen_options(one)["train.learning_rate"] == 0.002
+    assert plan(one, "glws", 0).config.learning_rate == 0.002
+    assert plan(one, "glws", 0, **{"train.learning_rate": 0.5}).config.learning_rate == 0.5
+    assert plan(one, "supervised", 0).config.learning_rate == 1e-3  # at batches of its own
+    weak = cell("multi_instance", "fashion_mnist", "classes=2,mean=10")
+    assert plan(weak, "glws", 0).method.m_step == "weak"  # type: ignore[attr-defined]
+    assert plan(weak, "count_loss", 0).method.view == "weak"  # type: ignore[attr-defined]
+
+
+def test_every_choice_has_a_reason_and_concerns_a_cell() -> None:
+    for entry in entries("choices"):
+        assert set(entry) <= {"settings", "datasets", "where", "options", "why"}
+        assert entry["why"]
+        assert any(concerns(entry, one.setting, one.dataset, one.configuration) for one in cells())
+
+
+def test_options_of_the_command_line_are_read_as_yaml(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["paper", "run", "proportions", "--dataset", "mnist", "--cell", "classes=2,mean=50", "--seeds", "1"]
+    places = ["--results", str(tmp_path), "--seconds", "0"]
+    assert command([*arguments, *places, "--option", "train.batch_size=8", "--held-out", "0.1"]) == 0
+    assert "1 to do" in capsys.readouterr().out
+    assert command([*arguments, *places, "--option", "batch"]) == 2
+    assert "NAME=VALUE" in capsys.readouterr().err

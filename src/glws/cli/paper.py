@@ -32,6 +32,14 @@ def paper(
     speed: Annotated[
         Literal["eager", "graphs"], typer.Option(help="On a GPU, graphs replay what a step launches.")
     ] = "eager",
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Other than planned: an option of the method, train.X, draw.X, views."),
+    ] = None,
+    held_out: Annotated[
+        float,
+        typer.Option(metavar="SHARE", help="Hold groups out to choose by; the test set is not met.", min=0, max=0.9),
+    ] = 0.0,
     seconds: Annotated[
         float | None, typer.Option(metavar="N", help="Begin no further run after so many seconds.")
     ] = None,
@@ -61,8 +69,12 @@ def paper(
 
         _time(device, out or results / RUNTIME)
     else:
-        todo = _todo(names, dataset, cell, method.split(","), _seeds(seeds), epochs)
+        from dataclasses import replace
+
         from glws.paper.running import Crowd, run_all
+
+        todo = _todo(names, dataset, cell, method.split(","), _seeds(seeds), epochs)
+        todo = [replace(one, options=_options(option or []), held_out=held_out) for one in todo]
 
         crowd = Crowd(results, folder, device, runs, processes, seconds, speed)
         failed = run_all(todo, crowd, typer.echo)
@@ -86,6 +98,20 @@ def _seeds(text: str) -> list[int]:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise UsageError(f"--seeds must be whole numbers such as 0,1,2; found {text!r}") from None
+
+
+def _options(given: list[str]) -> dict[str, object]:
+    """NAME=VALUE as a mapping; values are read as in a YAML file."""
+    import yaml
+
+    for text in given:
+        if "=" not in text.strip("="):
+            raise UsageError(f"--option must be NAME=VALUE such as train.batch_size=128; found {text!r}")
+    pairs = (text.split("=", 1) for text in given)
+    try:
+        return {name: yaml.safe_load(value) for name, value in pairs}
+    except yaml.YAMLError as error:
+        raise UsageError(f"--option has a value that cannot be read: {str(error).splitlines()[0]}") from None
 
 
 def _todo(
@@ -137,7 +163,7 @@ def _show(table: str, results: Path, out: Path | None, figures: Path | None) -> 
     from glws.files import write_text
     from glws.paper.figures import drawn
     from glws.paper.page import Extras, page, read_remarks
-    from glws.paper.results import RUNTIME, read_results
+    from glws.paper.results import RUNTIME, read_choices, read_results
     from glws.paper.runtime import read_runtime
     from glws.paper.show import markdown
 
@@ -148,7 +174,7 @@ def _show(table: str, results: Path, out: Path | None, figures: Path | None) -> 
     if out is not None:
         links = _write_figures(drawn(found, runtime, only), figures or out.parent / "plots" / "paper", out.parent)
     if only is None:
-        text = page(found, Extras(links, runtime, remarks, results.as_posix()))
+        text = page(found, Extras(links, runtime, remarks, results.as_posix(), read_choices(results)))
     else:
         text = markdown(only, found, links.get(only), remarks.get(only, ""))
     if out is None:

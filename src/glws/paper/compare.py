@@ -10,6 +10,7 @@ from functools import cache, cached_property
 from typing import NamedTuple
 
 from glws.paper.catalogue import METHODS
+from glws.paper.plans import chosen_options
 from glws.paper.published import OURS, Cell, Published, cell, cells
 from glws.paper.results import Record
 
@@ -101,19 +102,27 @@ def compared(results: Iterable[Record], setting: str | None = None) -> list[Comp
     """
     plain = [record for record in results if is_plain(record)]
     runs, ceilings = _by_cell(plain), [record for record in plain if record["method"] == CEILING]
-    return [_of_cell(one, runs.get(_place(one), {}), ceilings) for one in cells(setting)]
+    return [_of_cell(one, runs.get(place(one), {}), ceilings) for one in cells(setting)]
 
 
 def is_plain(record: Record) -> bool:
-    """Whether a run has the planned options and all epochs of the paper."""
+    """Whether a run has the options that are planned now, and all epochs of the paper."""
     return not changes(record)
 
 
 def changes(record: Record) -> dict[str, object]:
-    """What a run has that a plain one has not: options of the method, fewer or more epochs."""
+    """What a run has that a plain one has not: options, other epochs, what was planned otherwise at its time."""
+    one = cell(*_place_of(record))
     planned = _task(*_place_of(record)).epochs
     cut = {} if record["epochs"] == planned else {"epochs": record["epochs"]}
-    return {**record["options"], **cut}
+    return {**_replanned(record["chosen"], chosen_options(one)), **record["options"], **cut}
+
+
+def _replanned(then: Mapping[str, object] | None, now: Mapping[str, object]) -> dict[str, object]:
+    """Options that were planned otherwise; those that were not planned at all are "default"."""
+    if then is None:
+        return {}
+    return {name: then.get(name, "default") for name in {**then, **now} if then.get(name) != now.get(name)}
 
 
 def score(records: Iterable[Record], field: str) -> Score | None:
@@ -146,7 +155,7 @@ def _of_cell(one: Cell, own: Mapping[str, list[Record]], ceilings: Sequence[Reco
 
 def _ceiling(one: Cell, ceilings: Iterable[Record]) -> list[Record]:
     """Runs with all true labels of other cells that have the same task, of the same setting if there are any."""
-    wanted = _task(*_place(one)).network
+    wanted = _task(*place(one)).network
     alike = [record for record in ceilings if _task(*_place_of(record)).network == wanted]
     return [record for record in alike if record["setting"] == one.setting] or alike
 
@@ -155,7 +164,8 @@ Place = tuple[str, str, str]
 """Setting, data set, name of the cell."""
 
 
-def _place(one: Cell) -> Place:
+def place(one: Cell) -> Place:
+    """Where a run of the cell belongs."""
     return one.setting, one.dataset, one.name
 
 
@@ -205,8 +215,8 @@ class Ablation:
 def ablations(results: Iterable[Record]) -> list[Ablation]:
     """The runs that are no plain ones, joined over seeds, in the order of the paper's settings and cells."""
     runs = _by_cell(results)
-    here = [one for one in cells() if _place(one) in runs]
-    return [each for one in here for method, own in runs[_place(one)].items() for each in _ablations(one, method, own)]
+    here = [one for one in cells() if place(one) in runs]
+    return [each for one in here for method, own in runs[place(one)].items() for each in _ablations(one, method, own)]
 
 
 def _ablations(one: Cell, method: str, runs: Iterable[Record]) -> list[Ablation]:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from glws.errors import DataError
 from glws.paper.catalogue import DATASETS, SETTINGS, check_known
-from glws.paper.compare import CEILING, Compared, ablations, compared, is_plain, method_title
+from glws.paper.compare import CEILING, Compared, ablations, compared, is_plain, method_title, place
 from glws.paper.figures import convergence_curves
-from glws.paper.published import OURS
-from glws.paper.results import Record
+from glws.paper.published import OURS, cells
+from glws.paper.results import Choice, Record
 from glws.paper.running import runnable
 from glws.paper.runtime import CLASSES, GROUPS, LONGEST_LISTED, TIMED, Runtime
 from glws.paper.show import cell_name, markdown, table
@@ -50,6 +50,13 @@ ABLATIONS = """\
 What changes when something else than planned is chosen. *Difference*: to the plain runs of the same method and cell,
 over the seeds that both have."""
 
+CHOICES = """\
+What is not as in the paper, or as a method has it by default, is in `src/glws/paper/tables/choices.yaml`, each entry
+with its reason. Most reasons are runs like these: a tenth of the groups was held out, and a run is judged by the mean
+of log p(w | x) over them, the likelihood of what is known of a group, in the plain view, after the last epoch. Such a
+run never meets the test set. Larger is better. Runs of one cell and seed hold the same groups out; unlabeled groups of
+different sizes cannot be compared."""
+
 CONVERGENCE = """\
 Figure 5 of the paper: the metric on the test set after each epoch, multiple instances, of each data set the cell with
 the most classes and the longest bags; mean over seeds, the band is one standard deviation. *Settled*: the first epoch
@@ -78,13 +85,15 @@ class Extras:
     """What a page has beside the runs.
 
     links: of the figures by name (`glws.paper.figures.drawn`). runtime: the times of Figure 6. remarks: texts by the
-    name of a setting, `summary` or `ablations`, see `read_remarks`. folder: where the runs lie, for the commands.
+    name of a setting, `summary`, `ablations` or `choices`, see `read_remarks`. folder: where the runs lie, for the
+    commands. choices: the runs that hold groups out.
     """
 
     links: Mapping[str, str] = field(default_factory=dict)
     runtime: Runtime | None = None
     remarks: Mapping[str, str] = field(default_factory=dict)
     folder: str = "results"
+    choices: Sequence[Choice] = ()
 
 
 def page(results: Sequence[Record], extras: Extras | None = None) -> str:
@@ -106,6 +115,7 @@ def page(results: Sequence[Record], extras: Extras | None = None) -> str:
         "## The tables",
         *sections,
         _ablations(results, given.remarks.get("ablations", "")),
+        _choices(given.choices, given.remarks.get("choices", "")),
         _convergence(results, given.links.get("convergence")),
         _runtime(given.runtime, given.links.get("runtime")),
     ]
@@ -119,7 +129,7 @@ def read_remarks(folder: Path) -> dict[str, str]:
     """
     found = {path.stem: path for path in sorted((folder / REMARKS).glob("*.md"))}
     for name in found:
-        check_known("section of the page", name, [*SETTINGS, "summary", "ablations"])
+        check_known("section of the page", name, [*SETTINGS, "summary", "ablations", "choices"])
     try:
         return {name: path.read_text(encoding="utf-8").strip() for name, path in found.items()}
     except (OSError, ValueError) as error:
@@ -267,6 +277,24 @@ def _ablations(results: Sequence[Record], remark: str) -> str:
         for each in found
     ]
     parts = ["## Ablations", ABLATIONS, table([*head, *lines]) if found else "", remark]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _choices(choices: Sequence[Choice], remark: str) -> str:
+    """Runs that hold groups out, cell by cell, the best first."""
+    if not choices and not remark:
+        return ""
+    lines = [
+        ("setting", "cell", "seed", "options", "epochs", "held out"),
+        ("---", "---", "---:", "---", "---:", "---:"),
+    ]
+    for one in cells():
+        own = [each for each in choices if (each["setting"], each["dataset"], each["cell"]) == place(one)]
+        for each in sorted(own, key=lambda each: (each["seed"], -each["held_out_log_likelihood"])):
+            options = ", ".join(f"{name}={value}" for name, value in each["options"].items())
+            shown = (options or "as planned", str(each["epochs"]), f"{each['held_out_log_likelihood']:.4f}")
+            lines.append((SETTINGS[one.setting].title, cell_name(one), str(each["seed"]), *shown))
+    parts = ["## How we chose", CHOICES, table(lines) if choices else "", remark]
     return "\n\n".join(part for part in parts if part)
 
 

@@ -1,51 +1,28 @@
-"""How we train a cell: the paper's sizes, epochs and optimiser, with what we chose ourselves, all in one place."""
+"""How we train a cell: the paper's sizes, epochs and optimiser, and what we chose ourselves (`tables/choices.yaml`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal
 
 from glws.data.augment import Views, views
-from glws.methods import AbstractMethod
+from glws.methods import GLWS, AbstractMethod
 from glws.methods.catalogue import build_method, method_class
-from glws.paper.published import Cell
+from glws.paper.files import concerns, entries
+from glws.paper.published import OURS, Cell
 from glws.training.config import TrainingConfig
 
-BATCH = {
-    "partial_labels": 512,
-    "pair_comparison": 256,
-    "pair_similarity": 256,
-    "similarity_confidence": 256,
-    "confidence_difference": 256,
-    "positive_confidence": 512,
-    "similar_dissimilar_unlabeled": 128,
-}
-"""Groups in a step of LeNet-5 where it is not the paper's number: at 64 it leaves a GPU idle. Epochs stay the same."""
-
-LARGER_STEPS = 1e-3
-"""The learning rate of AdamW that goes with them; the paper's is 5e-4 at 64."""
-
-UNLABELED_GROUP = 256
-"""Unlabeled instances in a group for LeNet-5: the larger the sample, the nearer its share is to the prior."""
-
-ONLY_WEAK_VIEWS = ("fashion_mnist",)
-"""Where nothing is trained on the strong view: RandAugment is more than LeNet-5 can follow on 28 x 28 pixels."""
-
-DRAWN, TRAINED, SEEN = "draw.", "train.", "views"
+DRAWN, TRAINED, SEEN, VIEW = "draw.", "train.", "views", "m_step"
 """Options of a run that begin so are about how the weak data are drawn, and fields of `TrainingConfig`; `views` is the
-name of an augmentation. All others are options of the method."""
+name of an augmentation, `m_step` the view of it that is trained on. All others are options of the method."""
 
-BINOMIAL = ("positive_unlabeled", "lenet5")
-"""Where an unlabeled group is taken for a binomial sample, and not only for one of its expected count."""
+CEILING = "supervised"
+SUPERVISED = {"lenet5": {"batch_size": 512, "learning_rate": 1e-3}}
+"""With all labels, at batches that fill a GPU; AdamW's rate goes with them, that of SGD stays."""
 
 WITH_UNLABELED = ("positive_unlabeled", "unlabeled_unlabeled", "similar_dissimilar_unlabeled")
-
-OURS: dict[str, dict[str, Any]] = {
-    "multi_instance": {"multiclass": "per_class"},
-    "proportions": {"multiclass": "per_class"},
-}
-"""Options of GLWS where they are not its defaults; of settings with more than two classes only."""
 
 
 @dataclass(frozen=True)
@@ -77,34 +54,34 @@ def plan(
     >>> made.config.epochs, made.config.batch_size, made.model
     (100, 4, 'lenet5')
     """
-    parameters = cell.hyper_parameters()
-    is_larger = parameters.model == "lenet5" and parameters.optimizer == "adamw" and _has_larger_steps(cell)
+    chosen = {**chosen_options(cell), **options}
+    own = options if method not in (OURS, CEILING) else chosen
+    trained = {**_config(cell, method), **({} if method == CEILING else _beginning(chosen, TRAINED))}
     config = TrainingConfig(
-        epochs=epochs or parameters.epochs,
-        batch_size=_batch_size(cell, method),
-        optimizer=parameters.optimizer,
-        learning_rate=LARGER_STEPS if is_larger else parameters.learning_rate,
-        weight_decay=parameters.weight_decay,
-        momentum=parameters.momentum or 0.9,
-        schedule="cosine",
-        final_learning_rate=parameters.final_learning_rate or 1e-6,
-        clip=parameters.gradient_clip,
-        precision="float32" if parameters.model == "lenet5" else "bfloat16",
+        **{**trained, **_beginning(options, TRAINED), **({} if epochs is None else {"epochs": epochs})},
         speed=speed,
-        deterministic=False,
         seed=seed,
         device=device,
-        save_every=120.0,
     )
-    drawn, trained = _beginning(options, DRAWN), _beginning(options, TRAINED)
-    own = {name: value for name, value in options.items() if not name.startswith((DRAWN, TRAINED)) and name != SEEN}
-    return Plan(
-        build_method(method, {**_method_options(cell, method), **own}),
-        replace(config, **trained),
-        views(options.get(SEEN, cell.dataset)),
-        parameters.model,
-        {**_weaken_options(cell, is_larger), **drawn},
-    )
+    made = _method(cell, method, str(chosen.get(VIEW, "strong")), own)
+    look = views(chosen.get(SEEN, cell.dataset))
+    return Plan(made, config, look, cell.hyper_parameters().model, _beginning(chosen, DRAWN))
+
+
+def chosen_options(cell: Cell) -> dict[str, Any]:
+    """What we chose for a cell, as options of a run.
+
+    >>> from glws.paper import cell
+    >>> chosen_options(cell("proportions", "mnist", "classes=10,mean=20"))
+    {'multiclass': 'per_class', 'e_step': 'weak', 'supervised': 1.0}
+    """
+    found = [entry for entry in _choices() if concerns(entry, cell.setting, cell.dataset, cell.configuration)]
+    return {name: value for entry in found for name, value in entry["options"].items()}
+
+
+@cache
+def _choices() -> list[dict[str, Any]]:
+    return entries("choices")
 
 
 def _beginning(options: Mapping[str, Any], prefix: str) -> dict[str, Any]:
@@ -112,40 +89,51 @@ def _beginning(options: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     return {name.removeprefix(prefix): value for name, value in options.items() if name.startswith(prefix)}
 
 
-def _weaken_options(cell: Cell, is_larger: bool) -> dict[str, Any]:
-    options: dict[str, Any] = {"group_size": UNLABELED_GROUP} if cell.setting in WITH_UNLABELED and is_larger else {}
-    return {**options, "count": "binomial"} if _is_binomial(cell) else options
-
-
-def _is_binomial(cell: Cell) -> bool:
-    return (cell.setting, cell.hyper_parameters().model) == BINOMIAL
-
-
-def _has_larger_steps(cell: Cell) -> bool:
-    return cell.setting in BATCH or cell.setting in WITH_UNLABELED
-
-
-def _batch_size(cell: Cell, method: str) -> int | tuple[int, ...]:
+def _config(cell: Cell, method: str) -> dict[str, Any]:
+    """The paper's training."""
     parameters = cell.hyper_parameters()
-    if method == "supervised":
-        return 512 if parameters.model == "lenet5" else 128
-    groups = BATCH.get(cell.setting, parameters.batch_size) if parameters.model == "lenet5" else parameters.batch_size
+    planned = {
+        "epochs": parameters.epochs,
+        "batch_size": _batch_size(cell),
+        "optimizer": parameters.optimizer,
+        "learning_rate": parameters.learning_rate,
+        "weight_decay": parameters.weight_decay,
+        "momentum": parameters.momentum or 0.9,
+        "schedule": "cosine",
+        "final_learning_rate": parameters.final_learning_rate or 1e-6,
+        "clip": parameters.gradient_clip,
+        "precision": "float32" if parameters.model == "lenet5" else "bfloat16",
+        "deterministic": False,
+        "save_every": 120.0,
+    }
+    if method != CEILING:
+        return planned
+    changed = dict(SUPERVISED.get(parameters.model, {"batch_size": 128}))
+    if parameters.optimizer == "sgd":
+        changed.pop("learning_rate", None)
+    return {**planned, **changed}
+
+
+def _batch_size(cell: Cell) -> int | tuple[int, ...]:
+    groups = cell.hyper_parameters().batch_size
     if cell.setting in WITH_UNLABELED:  # a group is a batch of unlabeled instances
         return (1, 1) if cell.setting == "unlabeled_unlabeled" else (groups, 1)
     return groups
 
 
-def _method_options(cell: Cell, method: str) -> dict[str, Any]:
-    """What a method has to be told of a cell: views, and the prior where it needs one."""
-    options: dict[str, Any] = {}
-    if method == "glws":
-        options["m_step"] = "weak" if cell.dataset in ONLY_WEAK_VIEWS else "strong"
-        if cell.num_classes > 2:
-            options |= OURS.get(cell.setting, {})
-        if _is_binomial(cell):
-            options["start_epochs"] = 0  # a binomial count ranks by itself
-    elif "view" in method_class(method).__dataclass_fields__:  # type: ignore[attr-defined]
-        options["view"] = "weak" if cell.dataset in ONLY_WEAK_VIEWS else "strong"
-    if method_class(method).needs_prior:
-        options["prior"] = cell.configuration.get("prior", 0.5)
-    return options
+def _method(cell: Cell, method: str, view: str, options: Mapping[str, Any]) -> AbstractMethod:
+    """The method with what it has to be told of a cell: the view that is trained on, the prior where it needs one.
+
+    With all labels EM is the cross-entropy: so the ceiling is EM too, and as fast.
+    """
+    if method == CEILING:
+        return GLWS(m_step=view)
+    about = (DRAWN, TRAINED)
+    own = {name: value for name, value in options.items() if not name.startswith(about) and name not in (SEEN, VIEW)}
+    kind = method_class(method)
+    name = VIEW if method == OURS else "view"
+    if name in kind.__dataclass_fields__:  # type: ignore[attr-defined]
+        own[name] = view
+    if kind.needs_prior:
+        own.setdefault("prior", cell.configuration.get("prior", 0.5))
+    return build_method(method, own)

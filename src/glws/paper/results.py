@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
@@ -16,10 +16,13 @@ SHARES = ("accuracy", "balanced_accuracy", "matched_accuracy", "best_on_test")
 WHOLE = ("seed", "epochs")
 RUN = ("setting", "dataset", "cell", "method", "options", "seed", "epochs")
 """What tells one run from another."""
-DEFAULTS: dict[str, Any] = {"options": {}, "device": "", "curve": []}
+DEFAULTS: dict[str, Any] = {"options": {}, "device": "", "curve": [], "chosen": None}
 """Fields that may be missing."""
 RUNTIME = "runtime.json"
 """A file that lies beside the runs and is none: the times of `glws paper runtime`."""
+CHOOSING = "choosing"
+"""The folder of the runs that hold groups out, inside that of the results."""
+LIKELIHOOD = "held_out_log_likelihood"
 REMEDY = "run it again or remove the file"
 
 
@@ -29,7 +32,8 @@ class Record(TypedDict):
     accuracy, balanced_accuracy, matched_accuracy: of the last epoch, between 0 and 1, as `glws.evaluation.Scores` has
     them. best_on_test: the best epoch by the metric of the setting, which only a comparison with the paper needs.
     options: those of the method that are not as planned for the cell; none for a plain run. device: what it ran on.
-    curve: the metric of the setting on the test set after each epoch.
+    curve: the metric of the setting on the test set after each epoch. chosen: what was planned for the cell when it was
+    run (`glws.paper.plans.chosen_options`), None if that was not noted.
     """
 
     setting: str
@@ -46,6 +50,29 @@ class Record(TypedDict):
     epochs: int
     device: str
     curve: list[float]
+    chosen: dict[str, Any] | None
+
+
+class Choice(TypedDict):
+    """A run to choose by: how well it explains groups that were held out, as the mean of log p(w | x) over them.
+
+    It has never met the test set. curve: the same after each epoch.
+    """
+
+    setting: str
+    dataset: str
+    cell: str
+    method: str
+    options: dict[str, Any]
+    seed: int
+    epochs: int
+    held_out_log_likelihood: float
+
+
+def read_choices(folder: str | os.PathLike[str]) -> list[Choice]:
+    """The runs to choose by in a folder of results, in the order of their file names; none if there are none."""
+    paths = sorted((Path(folder) / CHOOSING).glob("*.json"))
+    return [cast(Choice, _read(path, Choice.__annotations__)) for path in paths]
 
 
 def read_results(folder: str | os.PathLike[str]) -> list[Record]:
@@ -76,6 +103,11 @@ def read_results(folder: str | os.PathLike[str]) -> list[Record]:
 
 def read_result(path: str | os.PathLike[str]) -> Record:
     """The run in a file."""
+    return cast(Record, _read(path, Record.__annotations__))
+
+
+def _read(path: str | os.PathLike[str], names: Collection[str]) -> dict[str, Any]:
+    """The fields of these names in a file, each as it must be."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -83,11 +115,11 @@ def read_result(path: str | os.PathLike[str]) -> Record:
     if not isinstance(content, dict):
         raise DataError(f"{path} must hold one JSON object, found {type(content).__name__}; {REMEDY}")
     content = {**DEFAULTS, **content}
-    for name in Record.__annotations__:
+    for name in names:
         reason = _mistake(name, content)
         if reason:
             raise DataError(f"{path}: {reason}; {REMEDY}")
-    return cast(Record, {name: content[name] for name in Record.__annotations__})
+    return {name: content[name] for name in names}
 
 
 def _mistake(name: str, content: Mapping[str, Any]) -> str:
@@ -106,8 +138,12 @@ def _rule(name: str) -> tuple[str, Callable[[Any], bool]]:
         return "a whole number of at least 0", lambda found: type(found) is int and found >= 0
     if name in SHARES:
         return "a number from 0 to 1", _is_share
+    if name == LIKELIHOOD:
+        return "a number", lambda found: type(found) in (int, float) and math.isfinite(found)
     if name == "options":
         return "an object of options", lambda found: isinstance(found, dict)
+    if name == "chosen":
+        return "an object of options, or nothing", lambda found: found is None or isinstance(found, dict)
     if name == "curve":
         return "a list of numbers from 0 to 1", lambda found: isinstance(found, list) and all(map(_is_share, found))
     return "a number of at least 0", lambda found: type(found) in (int, float) and 0 <= found < math.inf

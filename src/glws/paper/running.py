@@ -21,8 +21,9 @@ from glws.evaluation import scores
 from glws.files import write_text
 from glws.models import build
 from glws.paper.confidence import network_scores
-from glws.paper.plans import Plan, plan
+from glws.paper.plans import Plan, chosen_options, plan
 from glws.paper.published import Cell, cell
+from glws.paper.results import CHOOSING, LIKELIHOOD
 from glws.paper.weakening import SCORED
 from glws.supervision import Labels, Unlabeled
 from glws.training.evaluate import Labelled, log_probs_of
@@ -32,9 +33,6 @@ from glws.training.seeds import derived_generator
 from glws.training.snapshot import Snapshots
 
 CLIP = "clip"
-CHOOSING = "choosing"
-"""The folder of the runs that hold groups out, inside that of the results."""
-LIKELIHOOD = "held_out_log_likelihood"
 
 
 @dataclass(frozen=True)
@@ -102,6 +100,7 @@ def run_cell(
         raise KeyboardInterrupt
     result = {
         **_described(run, fitted, seconds),
+        "chosen": chosen_options(one),
         **(_chosen_by(fitted) if test is None else _scored(one, fitted, test)),
     }
     result["preparation_seconds"] = round(began_training - began, 2)
