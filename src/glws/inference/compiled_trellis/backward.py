@@ -16,7 +16,6 @@ from glws.inference.compiled_trellis.block import Block, Lanes, Limits, Ways
 from glws.inference.compiled_trellis.columns import normalise, share
 from glws.inference.compiled_trellis.emitter import LANES
 from glws.inference.compiled_trellis.forward import begin_chunk, count_common, sum_rows
-from glws.inference.compiled_trellis.fourfold import combine_four
 from glws.inference.compiled_trellis.lanes import (
     Integers,
     Numbers,
@@ -24,11 +23,11 @@ from glws.inference.compiled_trellis.lanes import (
     copy,
     kernel,
     mix,
-    move,
+    move_few,
     part,
 )
-from glws.inference.compiled_trellis.machines import Machines
-from glws.inference.compiled_trellis.quartets import FOUR
+from glws.inference.compiled_trellis.machines import Floats, Machines
+from glws.inference.compiled_trellis.steps import Places, Steps, move, retreat_four
 from glws.inference.compiled_trellis.tiles import turn
 from glws.inference.counts.compiled.numeric import bits_of_float, float_of_bits
 
@@ -61,24 +60,40 @@ def state_floors(
 
 @kernel
 def retreat(
-    slot: int, rows: int, present: Integers, machines: Machines, block: Block, work: Numbers, limits: Limits
-) -> None:
-    """β_t from β_{t+1}; states that nothing reaches at t are left out."""
-    width, stride = block.width, block.beta_stride
-    target = block.betas + slot * width
-    emissions, after = rows + slot * width, target + width
-    if block.departure_quartets >= 0 and present.all():
-        for first in range(0, block.states, FOUR):
-            combine_four(
-                work, target + first * stride, stride, emissions, block.stride, after, stride, machines.quartets,
-                block.departure_quartets + first // FOUR, block.state_floors + first * width, width, width,
-            )  # fmt: skip
-    else:
-        move(
-            work, target, after, stride, emissions, block.stride, machines.terms, block.departures,
-            block.state_floors, width, present, width, limits.zero,
+    chunk: int, slot: int, count: int, rows: int, reached: Integers, stable: int, machines: Machines, block: Block,
+    work: Numbers, limits: Limits,
+) -> None:  # fmt: skip
+    """β of `count` steps from that after the slot down; states that nothing reaches at a step are left out."""
+    width, stride, at = block.width, block.beta_stride, slot * block.width
+    target, scales, strides = block.betas + at, block.beta_scales + at, (stride, block.stride, width)
+    steps = Steps(count, -1, chunk * block.steps + slot, reached, stable, block.states, limits.floor)
+    places = Places(target, target + width, rows + at, block.state_floors, scales + width, scales)
+    if block.departure_quartets >= 0:
+        alphas = block.alphas + chunk * block.states * block.stride + at
+        turned = Places(target, rows + at, target + width, block.state_floors, scales + width, scales)
+        retreat_four(
+            work, steps, turned, alphas, block.gains + at, block.num_rows, strides, machines.quartets,
+            block.departure_quartets, width,
         )  # fmt: skip
-    normalise(work, target, stride, block.states, block.beta_scales + slot * width, limits.floor, width)
+    elif width % LANES == 0:
+        move(work, steps, places, strides, block.weighted, machines.terms, block.departures, width)
+    else:
+        known = min(steps.first, stable) * block.states
+        move_few(
+            work, target, target + width, stride, rows + at, block.stride, machines.terms, block.departures,
+            block.state_floors, width, reached[known : known + block.states], width, limits.zero,
+        )  # fmt: skip
+        normalise(work, target, stride, block.states, scales, limits.floor, width)
+
+
+@kernel
+def calm_steps(step: int, slot: int, stable: int, block: Block, length: Integers) -> int:
+    """How many steps down from here, in this chunk, have the same floors, so that they can be taken at once."""
+    count = 1
+    if block.width % LANES == 0 and not floors_change(step, stable, length):
+        while count <= slot and not floors_change(step - count, stable, length):
+            count += 1
+    return count
 
 
 @kernel
@@ -86,6 +101,7 @@ def begin_lanes(step: int, slot: int, lane: int, ends: Numbers, block: Block, wo
     """β_L = final for the lanes with L = step, from `lane` down; the answer is the next lane."""
     while lane >= 0 and length[lane] == step:
         place = block.betas + slot * block.width + lane
+        work[block.beta_scales + slot * block.width + lane] = 1
         for state in range(block.states):
             work[place + state * block.beta_stride] = ends[block.first_end + block.states + state]
         lane -= 1
@@ -98,16 +114,19 @@ def retreat_chunk(
     stable: tuple[int, int], block: Block, work: Numbers, length: Integers, limits: Limits,
 ) -> int:  # fmt: skip
     """β of one chunk, from that after its last step; the answer is the next lane to begin."""
+    copy(work, block.beta_scales + steps * block.width, block.beta_scales, block.width)
     for state in range(block.states):
         place = block.betas + state * block.beta_stride
         copy(work, place + steps * block.width, place, block.width)
-    for slot in range(steps - 1, -1, -1):
+    slot = steps - 1
+    while slot >= 0:
         step = chunk * block.steps + slot
         if floors_change(step, stable[1], length):
             state_floors(step, leads, stable[1], block, work, length, limits)
-        known = min(step, stable[0]) * block.states
-        retreat(slot, rows, reached[known : known + block.states], machines, block, work, limits)
-        lane = begin_lanes(step, slot, lane, machines.ends, block, work, length)
+        count = calm_steps(step, slot, stable[1], block, length)
+        retreat(chunk, slot, count, rows, reached, stable[0], machines, block, work, limits)
+        slot -= count
+        lane = begin_lanes(step - count + 1, slot + 1, lane, machines.ends, block, work, length)
     return lane
 
 
@@ -116,16 +135,9 @@ def gains(chunk: int, machines: Machines, block: Block, work: Numbers, span: int
     """gain(row) = Σ_{edges s -> r of that row} α_t(s) w β_{t+1}(r) + Σ_{sums it is in} weight · gain(sum)."""
     stride, terms = block.stride, machines.terms
     alphas, betas = block.alphas + chunk * block.states * stride, block.betas + block.width
-    if block.visit_quartets >= 0:
-        for row in range(0, block.num_rows, FOUR):
-            combine_four(
-                work, block.gains + row * stride, stride, alphas, stride, betas, block.beta_stride,
-                machines.quartets, block.visit_quartets + row // FOUR, block.zeros, 0, span,
-            )  # fmt: skip
-    else:
-        for row in range(block.num_rows):
-            out = block.gains + row * stride
-            combine(work, out, alphas, stride, betas, block.beta_stride, terms, block.visits + row, block.zeros, span)
+    for row in range(block.num_rows if block.departure_quartets < 0 else 0):
+        out = block.gains + row * stride
+        combine(work, out, alphas, stride, betas, block.beta_stride, terms, block.visits + row, block.zeros, span)
     for row in range(block.num_rows - 1, -1, -1):
         if terms.bounds[block.shares + row + 1] > terms.bounds[block.shares + row]:
             out = block.gains + row * stride
@@ -145,27 +157,34 @@ def posteriors(rows: int, block: Block, work: Numbers, span: int, limits: Limits
 @kernel
 def judge_chunk(chunk: int, steps: int, block: Block, work: Numbers, lanes: Lanes, limits: Limits) -> None:
     """trouble += floor (d_t / c_t + 1) / n_t + Σ q_t(k) of lost e_t(k); 1 where n_t is no number."""
-    width = block.width
-    for slot in range(steps):
-        at, scales_at = slot * width, block.scales + chunk * block.stride + slot * width
-        norms, lost = work[block.norms + at : block.norms + at + width], work[block.tops + at : block.tops + at + width]
-        scales = work[scales_at : scales_at + width]
-        beta_scales = work[block.beta_scales + at : block.beta_scales + at + width]
-        for lane in range(width):
-            added = limits.floor * (beta_scales[lane] / scales[lane] + limits.one) * norms[lane] + lost[lane]
-            added = added if norms[lane] > limits.zero else limits.one
-            lanes.trouble[lane] += added if chunk * block.steps + slot < lanes.length[lane] else limits.zero
-        multiply_scales(chunk * block.steps + slot, scales, lanes)
+    shape, size = (steps, block.width), steps * block.width
+    norms, lost = work[block.norms : block.norms + size], work[block.tops : block.tops + size]
+    scales_at = block.scales + chunk * block.stride
+    scales, beta_scales = work[scales_at : scales_at + size], work[block.beta_scales : block.beta_scales + size]
+    for i in range(size):
+        added = limits.floor * (beta_scales[i] / scales[i] + limits.one) * norms[i] + lost[i]
+        norms[i] = added if norms[i] > limits.zero else limits.one
+    add_trouble(chunk * block.steps, norms.reshape(shape), lanes.length, lanes.trouble)
+    multiply_scales(chunk * block.steps, scales.reshape(shape), lanes.length, lanes.mantissa, lanes.exponent)
 
 
 @kernel
-def multiply_scales(step: int, scales: Numbers, lanes: Lanes) -> None:
-    """mantissa · 2^exponent *= c_step, for the groups that have this step."""
-    for lane in range(len(scales)):
-        scale = np.float64(scales[lane]) if step <= lanes.length[lane] else 1.0
-        bits = bits_of_float(lanes.mantissa[lane] * scale)
-        lanes.exponent[lane] += (bits >> 52) - 1023
-        lanes.mantissa[lane] = float_of_bits((bits & _MANTISSA) | _ONE)
+def add_trouble(begin: int, added: Numbers, length: Integers, trouble: Floats) -> None:
+    """trouble += added, for the groups that have the step."""
+    for slot in range(len(added)):
+        for lane in range(len(length)):
+            trouble[lane] += np.float64(added[slot, lane]) if begin + slot < length[lane] else 0.0
+
+
+@kernel
+def multiply_scales(begin: int, scales: Numbers, length: Integers, mantissa: Floats, exponent: Integers) -> None:
+    """mantissa · 2^exponent *= c_step, for the groups that have the step."""
+    for slot in range(len(scales)):
+        for lane in range(len(length)):
+            scale = np.float64(scales[slot, lane]) if begin + slot <= length[lane] else 1.0
+            bits = bits_of_float(mantissa[lane] * scale)
+            exponent[lane] += (bits >> 52) - 1023
+            mantissa[lane] = float_of_bits((bits & _MANTISSA) | _ONE)
 
 
 @kernel
@@ -174,7 +193,6 @@ def store_chunk(
     work: Numbers, lanes: Lanes,
 ) -> None:  # fmt: skip
     """q_{begin + t}(class) of the lane's group = gains[class, t, lane]."""
-    begin_chunk(size, begin, num_classes, ways, lanes)
     for first in range(0, block.groups, LANES):
         common = count_common(begin, first, ways, block, lanes)
         source = np.uint64(block.gains + first)
@@ -197,13 +215,15 @@ def backward(
     state_floors(block.longest, leads, stable[1], block, work, lanes.length, limits)
     lane = begin_lanes(block.longest, 0, block.groups - 1, machines.ends, block, work, lanes.length)
     scales_at = block.scales + (block.chunks - 1) * block.stride + last * block.width
-    multiply_scales(block.longest, work[scales_at : scales_at + block.width], lanes)
+    scales = work[scales_at : scales_at + block.width].reshape((1, block.width))
+    multiply_scales(block.longest, scales, lanes.length, lanes.mantissa, lanes.exponent)
     for chunk in range(block.chunks - 1, -1, -1):
         steps = last if chunk == block.chunks - 1 else block.steps
         if steps == 0:
             continue
         span = (steps * block.width + LANES - 1) // LANES * LANES
         rows = block.emissions + chunk * block.used * block.stride
+        begin_chunk(shape[0] * shape[1], chunk * block.steps, shape[1], ways, lanes)
         sum_rows(rows, machines.terms, block, work, span)
         lane = retreat_chunk(
             chunk, steps, lane, rows, machines, reached, leads, stable, block, work, lanes.length, limits

@@ -21,14 +21,16 @@ from glws.inference.compiled_trellis.machines import (
     ROWS,
     STATES,
     USED,
-    VISIT_QUARTETS,
+    WEIGHTED,
     WIDE_ROWS,
     Floats,
 )
 from glws.inference.compiled_trellis.quartets import rounded_up as rounded_up_to_four
 
-CHUNK = 512
-"""Numbers of a row in a chunk, about: long enough for long loops, short enough for the cache."""
+SHORTEST_CHUNK, LONGEST_CHUNK = 512, 2048
+"""Numbers of a row in a chunk, about: long, so that a group is read and written in long runs."""
+CHUNK_NUMBERS = 1 << 16
+"""Of all rows of a chunk together, about: short enough for the cache."""
 ROW_PADDING = 16
 HUGE = 1e300
 """Sums of larger potentials or log-weights may overflow, and are left to the plain trellis."""
@@ -91,7 +93,7 @@ class Block(NamedTuple):
     members: int
     shares: int
     departure_quartets: int
-    visit_quartets: int
+    weighted: int
     floors: int
     zeros: int
     tops: int
@@ -147,6 +149,12 @@ def block_width(groups: int, numbers: int) -> int:
 
 
 @kernel
+def chunk_size(rows: int) -> int:
+    """How many numbers of a row a chunk of so many rows has."""
+    return min(max(CHUNK_NUMBERS // max(rows, 1), SHORTEST_CHUNK), LONGEST_CHUNK)
+
+
+@kernel
 def block_at(first: int, order: Integers, index: Integers, lengths: Integers, numbers: Integers) -> Block:
     """The block that begins with this group: those that follow with the same automaton, as many as fit.
 
@@ -161,9 +169,8 @@ def block_at(first: int, order: Integers, index: Integers, lengths: Integers, nu
     count, wide = min(width, end - first), width >= LANES
     rows, lists = numbers[machine, WIDE_ROWS if wide else ROWS], numbers[machine, FIRST_LIST + (LISTS if wide else 0) :]
     departure_quartets = numbers[machine, DEPARTURE_QUARTETS] if wide else -1
-    visit_quartets = numbers[machine, VISIT_QUARTETS] if wide else -1
     longest = lengths[order[first + count - 1]]
-    steps = max(1, CHUNK // width)
+    steps = max(1, chunk_size(rows + states) // width)
     if not wide:
         steps = (min(steps, longest + 1) + LANES - 1) // LANES * LANES
     stride, chunks = steps * width + ROW_PADDING, longest // steps + 1
@@ -182,7 +189,7 @@ def block_at(first: int, order: Integers, index: Integers, lengths: Integers, nu
         machine, first, count, width, steps, stride, beta_stride, longest, chunks, states, rows, used,
         numbers[machine, FIRST_CLASS], numbers[machine, FIRST_END],
         lists[0], lists[1], lists[2], lists[3], lists[4],
-        departure_quartets, visit_quartets,
+        departure_quartets, numbers[machine, WEIGHTED],
         floors, zeros, tops, norms, beta_scales, state_floors, betas, gains, scales, alphas, emissions, size,
     )  # fmt: skip
 

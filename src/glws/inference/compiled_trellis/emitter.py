@@ -7,7 +7,8 @@ loops are written by hand, so that sums stay in registers.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 from llvmlite import ir  # type: ignore[import-untyped]
@@ -84,7 +85,10 @@ class Emitter:
         return self.builder.select(self.builder.fcmp_ordered(comparison, first, second), value, other)
 
 
-def vector_code(names: str, emit_lanes: Callable[[Emitter, Given, Any], None]) -> Any:
+Lanes = Callable[[Emitter, Given, Any], None]
+
+
+def vector_code(names: str, emit_lanes: Lanes, many: int = MANY_BYTES) -> Any:
     """A function of these arguments for the use of kernels: what `emit_lanes` writes, for all lanes up to `width`.
 
     `emit_lanes` is given an emitter, the arguments by name (arrays as pointers to their numbers) and the first lane.
@@ -92,7 +96,12 @@ def vector_code(names: str, emit_lanes: Callable[[Emitter, Given, Any], None]) -
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         given, kinds = by_name(names, context, builder, signature, arguments)
-        _for_lanes(context, builder, kinds["work"].dtype, given["width"], lambda e, lane: emit_lanes(e, given, lane))
+        number = kinds["work"].dtype
+        if "way" in given:
+            with _steps(builder, given) as moved:
+                _for_lanes(context, builder, number, moved, many, emit_lanes)
+        else:
+            _for_lanes(context, builder, number, given, many, emit_lanes)
         return context.get_dummy_value()
 
     def typed(typing_context: Any, *kinds: Any) -> Any:
@@ -119,12 +128,30 @@ def by_name(names: str, context: Any, builder: Any, signature: Any, arguments: A
     return given, kinds
 
 
-def _for_lanes(context: Any, builder: Any, number: Any, width: Any, body: Callable[[Emitter, Any], None]) -> None:
+@contextmanager
+def _steps(builder: Any, given: Given) -> Iterator[Given]:
+    """A loop over `count` steps, `way` (1 or -1) at a time; gives the arguments of each.
+
+    A step is `width` numbers further on in every row, except in those of the floors.
+    """
+    with cgutils.for_range(builder, given["count"], intp=given["count"].type) as loop:
+        moved = builder.mul(loop.index, given["way"])
+        places = [name for name in given if name.endswith("_at") and name != "floor_at"]
+        shift = builder.mul(moved, given["width"])
+        yield {
+            **given,
+            **{name: builder.add(given[name], shift) for name in places},
+            "step": builder.add(given["step"], moved),
+        }
+
+
+def _for_lanes(context: Any, builder: Any, number: Any, given: Given, many: int, emit_lanes: Lanes) -> None:
     """Loops over the width, many lanes at a time and then the rest."""
+    width = given["width"]
     done: Any = ir.Constant(width.type, 0)
-    for lanes in (MANY_BYTES // (number.bitwidth // 8), LANES):
+    for lanes in (many // (number.bitwidth // 8), LANES):
         emit = Emitter(context, builder, number, lanes)
         stop = builder.and_(width, ir.Constant(width.type, -lanes))
         with emit.range(done, stop, ir.Constant(width.type, lanes)) as (lane, _):
-            body(emit, lane)
+            emit_lanes(emit, given, lane)
         done = stop

@@ -19,10 +19,11 @@ from glws.inference.compiled_trellis.lanes import (
     exp_of_negative,
     kernel,
     mix,
-    move,
+    move_few,
     part,
 )
 from glws.inference.compiled_trellis.machines import Machines, Terms
+from glws.inference.compiled_trellis.steps import Places, Steps, move
 from glws.inference.compiled_trellis.tiles import turn
 
 
@@ -119,31 +120,79 @@ def sum_rows(rows: int, terms: Terms, block: Block, work: Numbers, span: int) ->
 
 @kernel
 def start(ends: Numbers, block: Block, work: Numbers, limits: Limits) -> None:
-    """α_0 = start / Σ start."""
+    """α_0 = start, and its sum; `settle` divides."""
+    total = limits.zero
     for state in range(block.states):
         place = block.alphas + state * block.stride
         work[place : place + block.width] = ends[block.first_end + state]
-    normalise(work, block.alphas, block.stride, block.states, block.scales, limits.floor, block.width)
+        total += ends[block.first_end + state]
+    work[block.scales : block.scales + block.width] = max(total, limits.floor)
+    if block.width % LANES:
+        settle(0, block, work, limits)
+
+
+@kernel
+def settle(step: int, block: Block, work: Numbers, limits: Limits) -> None:
+    """α = α / Σ α of one step that no other divides."""
+    chunk, at = step // block.steps, step % block.steps * block.width
+    alphas = block.alphas + chunk * block.states * block.stride + at
+    scales = block.scales + chunk * block.stride + at
+    normalise(work, alphas, block.stride, block.states, scales, limits.floor, block.width)
 
 
 @kernel
 def advance(
-    chunk: int, steps: int, terms: Terms, rows: int, reached: Integers, stable: int, block: Block, work: Numbers,
+    chunk: int, count: int, terms: Terms, rows: int, reached: Integers, stable: int, block: Block, work: Numbers,
     limits: Limits,
 ) -> None:  # fmt: skip
     """α of the steps after those of the chunk."""
-    states, width, stride = block.states, block.width, block.stride
-    for slot in range(steps):
-        step = chunk * block.steps + slot + 1
-        source = block.alphas + chunk * states * stride + slot * width
-        after, at = step // block.steps, step % block.steps * width
-        target = block.alphas + after * states * stride + at
-        present = reached[min(step, stable) * states : min(step, stable) * states + states]
-        move(
-            work, target, source, stride, rows + slot * width, stride, terms, block.arrivals,
-            block.floors, 0, present, width, limits.zero,
-        )  # fmt: skip
-        normalise(work, target, stride, states, block.scales + after * stride + at, limits.floor, width)
+    wide, within = block.width % LANES == 0, min(count, block.steps - 1)
+    for slot in range(0 if wide else within):
+        advance_few(chunk, slot, terms, rows, reached, stable, block, work, limits)
+    if wide:
+        advance_many(chunk, 0, within, terms, rows, reached, stable, block, work, limits)
+    if within < count and wide:
+        advance_many(chunk, within, 1, terms, rows, reached, stable, block, work, limits)
+    elif within < count:
+        advance_few(chunk, within, terms, rows, reached, stable, block, work, limits)
+
+
+@kernel
+def advance_many(
+    chunk: int, slot: int, count: int, terms: Terms, rows: int, reached: Integers, stable: int, block: Block,
+    work: Numbers, limits: Limits,
+) -> None:  # fmt: skip
+    """α of the `count` steps after this one, which are in the same chunk, or one step that is in the next."""
+    at, target, scales = slot * block.width, *after(chunk, slot, block)
+    source, known = block.alphas + chunk * block.states * block.stride + at, block.scales + chunk * block.stride + at
+    steps = Steps(count, 1, chunk * block.steps + slot + 1, reached, stable, block.states, limits.floor)
+    places = Places(target, source, rows + at, block.floors, known, scales)
+    strides = (block.stride, block.stride, 0)
+    move(work, steps, places, strides, block.weighted, terms, block.arrivals, block.width)
+
+
+@kernel
+def advance_few(
+    chunk: int, slot: int, terms: Terms, rows: int, reached: Integers, stable: int, block: Block, work: Numbers,
+    limits: Limits,
+) -> None:  # fmt: skip
+    """α of the step after this one, for a few groups."""
+    width, stride, step = block.width, block.stride, chunk * block.steps + slot + 1
+    (target, scales), known = after(chunk, slot, block), min(step, stable) * block.states
+    source = block.alphas + chunk * block.states * stride + slot * width
+    move_few(
+        work, target, source, stride, rows + slot * width, stride, terms, block.arrivals, block.floors, 0,
+        reached[known : known + block.states], width, limits.zero,
+    )  # fmt: skip
+    normalise(work, target, stride, block.states, scales, limits.floor, width)
+
+
+@kernel
+def after(chunk: int, slot: int, block: Block) -> tuple[int, int]:
+    """Where α of the next step is, and its scale."""
+    step = chunk * block.steps + slot + 1
+    chunk, at = step // block.steps, step % block.steps * block.width
+    return block.alphas + chunk * block.states * block.stride + at, block.scales + chunk * block.stride + at
 
 
 @kernel
@@ -194,4 +243,6 @@ def forward(
         add_tops(steps, block, work, lanes.top)
         sum_rows(rows, machines.terms, block, work, span)
         advance(chunk, steps, machines.terms, rows, reached, stable, block, work, limits)
+    if block.width % LANES == 0:
+        settle(block.longest, block, work, limits)
     finish(machines.ends, block, work, lanes, limits)

@@ -31,6 +31,8 @@ LIMITS = {
 }
 
 _LN2 = log(2.0)
+ALIGNMENT = 64
+"""Numbers; whole lines of the cache."""
 Solve = Callable[[Numbers, tuple[int, int], Integers, Integers, Integers, Machines, Limits, Floats, Numbers], None]
 
 
@@ -105,7 +107,8 @@ def _entry_point(sources: str) -> Solve:
             block = block_at(first, order, index, lengths, machines.numbers)
             size, table = max(size, block.size), max(table, (block.longest + 1) * block.states)
             first += block.groups
-        work = np.empty(size, potentials.dtype)
+        work = np.empty(size + ALIGNMENT, potentials.dtype)
+        work = work[-(work.ctypes.data // work.itemsize) % ALIGNMENT :]
         reached, leads = np.empty(table, np.int64), np.empty(table, np.int64)
         first = 0
         while first < len(order):

@@ -15,7 +15,7 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import njit, types
 from numba.extending import intrinsic, overload
 
-from glws.inference.compiled_trellis.emitter import LANES, Emitter, Given, vector_code
+from glws.inference.compiled_trellis.emitter import Emitter, Given, vector_code
 from glws.inference.compiled_trellis.machines import Terms
 from glws.inference.counts.compiled.numeric import exp_minus_abs
 
@@ -47,8 +47,10 @@ _ROUNDER = np.float32(12582912.0)  # 1.5 * 2^23: adding it rounds a small float 
 _LOG2_E = np.float32(1.4426950408889634)
 _LN2_HIGH = np.float32(0.693359375)
 _LN2_LOW = np.float32(-2.12194440e-4)
-_TAYLOR = tuple(np.float32(1 / factorial) for factorial in (5040, 720, 120, 24, 6, 2, 1, 1))
-_C7, _C6, _C5, _C4, _C3, _C2, _C1, _C0 = _TAYLOR
+# 1 + f + f² P(f) with the P of degree 4 whose largest relative error over |f| <= ln(2) / 2 is the smallest: 3e-9.
+_NEAREST = (1.3814320507075882e-3, 8.3688510707785e-3, 4.166840108503166e-2, 0.1666651952404496, 0.49999993373080076)
+_C6, _C5, _C4, _C3, _C2 = (np.float32(value) for value in _NEAREST)
+_ONE = np.float32(1.0)
 _DEEPEST = np.float32(-75.0)
 _BIAS = np.int32(127)
 _SHIFT = np.int32(23)
@@ -75,18 +77,17 @@ bits_of_single: Any = intrinsic(inspect.unwrap(_bits_of_single))
 
 @kernel
 def _single_exp(x: Any) -> Any:
-    """exp(x) for x <= 0 in float32, not below exp(-75): 2^n times the Taylor series of the remainder."""
+    """exp(x) for x <= 0 in float32, not below exp(-75): 2^n times a polynomial in the remainder."""
     y = max(x, _DEEPEST)
     shifted = y * _LOG2_E + _ROUNDER
     n = shifted - _ROUNDER
-    f = (y - n * _LN2_HIGH) - n * _LN2_LOW  # |f| <= ln(2) / 2, so the next term is below 6e-9
-    p = _C7 * f + _C6
-    p = p * f + _C5
+    f = (y - n * _LN2_HIGH) - n * _LN2_LOW
+    p = _C6 * f + _C5
     p = p * f + _C4
     p = p * f + _C3
     p = p * f + _C2
-    p = p * f + _C1
-    p = p * f + _C0
+    p = p * f + _ONE
+    p = p * f + _ONE
     return single_of_bits(np.int32(bits_of_single(p) + np.int32(bits_of_single(shifted) << _SHIFT)))
 
 
@@ -163,17 +164,15 @@ def combine_few(
 
 
 @kernel
-def move(
+def move_few(
     work: Numbers, out_at: int, left_at: int, stride: int, right_at: int, right_stride: int, terms: Terms, items: int,
     offset_at: int, offset_stride: int, present: Integers, width: int, zero: float,
 ) -> None:  # fmt: skip
-    """One step of a recursion over all states: `combine` for those present, 0 for the others."""
+    """One step of a recursion over all states, for a few groups: `combine` for those present, 0 for the others."""
     for state in range(len(present)):
         out, offset = out_at + state * stride, offset_at + state * offset_stride
         if not present[state]:
             work[out : out + width] = zero
-        elif width % LANES == 0:
-            combine(work, out, left_at, stride, right_at, right_stride, terms, items + state, offset, width)
         else:
             combine_few(work, out, left_at, stride, right_at, right_stride, terms, items + state, offset, width)
 

@@ -50,7 +50,8 @@ class Machines(NamedTuple):
         visits, of a row: (source, target)          members, of a row: what it is the sum of, (0, row)
         shares, of a row: the sums it is in, (0, row)
     first those of the narrow layout, then those of the wide one. Quartets are of the wide one, -1 if there are none:
-    departures of four states each, which share a row, and visits of four rows, which share a source.
+    departures of four states each, which share a row; visits are then taken from them. WEIGHTED tells whether some arc
+    of the wide layout has a weight other than 1.
     ends: start weights of its states, then final ones, the largest of each 1.
     logs: what start and final weights together were divided by; what each arc was; the smallest log-weight left.
     """
@@ -63,7 +64,7 @@ class Machines(NamedTuple):
     logs: Floats
 
 
-STATES, ROWS, WIDE_ROWS, USED, FIRST_CLASS, FIRST_END, DEPARTURE_QUARTETS, VISIT_QUARTETS, FIRST_LIST = range(9)
+STATES, ROWS, WIDE_ROWS, USED, FIRST_CLASS, FIRST_END, DEPARTURE_QUARTETS, WEIGHTED, FIRST_LIST = range(9)
 LISTS = 5
 """Of each layout."""
 
@@ -81,7 +82,7 @@ class _Machine(NamedTuple):
     classes: list[int]
     narrow: _Layout
     wide: _Layout
-    quartets: tuple[Quartets | None, Quartets | None]
+    quartets: Quartets | None
     start: Floats
     final: Floats
     logs: tuple[float, float, float]
@@ -138,12 +139,13 @@ def _laid_out(automaton: Automaton) -> _Machine:
     members, arcs = _merged_classes(automaton, log_weights, classes)
     edges = _edges(arcs, members, len(classes))
     spelled, kept = _spelled_out(edges, members, len(classes))
+    fourfold = _quartets(spelled, automaton.num_states)
     finite = np.concatenate([log_weights, log_start, log_final])
     return _Machine(
         classes,
-        _layout(edges, members, automaton.num_states, len(classes)),
-        _layout(spelled, kept, automaton.num_states, len(classes)),
-        _quartets(spelled, kept, automaton.num_states, len(classes)),
+        _layout(edges, members, automaton.num_states, len(classes), True),
+        _layout(spelled, kept, automaton.num_states, len(classes), fourfold is None),
+        fourfold,
         np.exp(log_start),
         np.exp(log_final),
         (start_top + final_top, log_step, float(finite.min(initial=0.0, where=finite > -np.inf))),
@@ -214,10 +216,11 @@ def _spelled_out(edges: list[Term], members: list[Sum], used: int) -> tuple[list
     return arcs, [tuple((number[part], share) for part, share in members[row - used]) for row in kept]
 
 
-def _layout(edges: list[Term], members: list[Sum], states: int, used: int) -> _Layout:
+def _layout(edges: list[Term], members: list[Sum], states: int, used: int, hands_on: bool) -> _Layout:
+    """`hands_on`: whether members take the visits of sums that have just one, which quartets leave where they are."""
     rows = used + len(members)
     summed = [(used + i, 0, part, weight) for i, parts in enumerate(members) for part, weight in parts]
-    visits, shares = _spread(edges, members, rows, used)
+    visits, shares = _spread(edges, members, rows, used, hands_on)
     return _Layout(
         rows,
         (
@@ -230,15 +233,16 @@ def _layout(edges: list[Term], members: list[Sum], states: int, used: int) -> _L
     )
 
 
-def _quartets(edges: list[Term], members: list[Sum], states: int, used: int) -> tuple[Quartets | None, Quartets | None]:
-    """Of departures and of visits; β has a row of zeros after those of the states, for who is missing."""
-    rows, nobody = used + len(members), rounded_up(states)
+def _quartets(edges: list[Term], states: int) -> Quartets | None:
+    """Of departures; β has a row of zeros after those of the states, for who is missing."""
     departures = [(source, row, target, weight) for source, target, row, weight in edges]
-    return quartets(departures, states, nobody), quartets(_spread(edges, members, rows, used)[0], rows, nobody)
+    return quartets(departures, states, rounded_up(states))
 
 
-def _spread(edges: list[Term], members: list[Sum], rows: int, used: int) -> tuple[list[Term], list[Term]]:
-    """Visits and shares of rows. A sum with a single visit shares nothing: its members take the visit themselves."""
+def _spread(
+    edges: list[Term], members: list[Sum], rows: int, used: int, hands_on: bool
+) -> tuple[list[Term], list[Term]]:
+    """Visits and shares of rows. A sum that hands on a single visit shares nothing: its members take the visit."""
     visits: list[list[tuple[int, int, float]]] = [[] for _ in range(rows)]
     for source, target, row, weight in edges:
         visits[row].append((source, target, weight))
@@ -246,7 +250,7 @@ def _spread(edges: list[Term], members: list[Sum], rows: int, used: int) -> tupl
     shared: set[int] = set()
     for row in range(rows - 1, used - 1, -1):
         parts = members[row - used]
-        if len(visits[row]) == 1 and row not in shared:
+        if hands_on and len(visits[row]) == 1 and row not in shared:
             source, target, weight = visits[row].pop()
             for part, share in parts:
                 visits[part].append((source, target, weight * share))
@@ -268,8 +272,9 @@ def _concatenated(machines: Sequence[_Machine], dtype: np.dtype[Any]) -> Machine
     rows = np.array([(machine.narrow.rows, machine.wide.rows) for machine in machines])
     lists = [terms for machine in machines for layout in (machine.narrow, machine.wide) for terms in layout.terms]
     first_lists = _before([len(terms.bounds) for terms in lists]).reshape(len(machines), -1)
-    shared, places = joined([some for machine in machines for some in machine.quartets])
-    header = np.stack([states, *rows.T, used, _before(used), _before(2 * states), *places.reshape(-1, 2).T], 1)
+    weighted = np.array([(machine.wide.terms[0].weights != 1.0).any() for machine in machines])
+    shared, places = joined([machine.quartets for machine in machines])
+    header = np.stack([states, *rows.T, used, _before(used), _before(2 * states), places, weighted], 1)
     return Machines(
         np.concatenate([header, first_lists], 1),
         _joined(lists, dtype),
