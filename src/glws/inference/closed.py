@@ -60,23 +60,28 @@ def pairs(
     (tensor([0.5000], dtype=torch.float64), tensor([0.2000, 0.8000], dtype=torch.float64), tensor([True]))
     """
     log_weights = log_weights[:1] if log_weights.stride(0) == 0 else log_weights
-    first, second = potentials.exp().unbind(1)
-    weights = log_weights.double().exp()
-    ahead, behind = first * _times(second, weights.mT), second * _times(first, weights)
-    total = ahead @ ahead.new_ones(ahead.shape[1])  # ten times as fast as sum(1) for two classes
-    is_moderate = _are_moderate(potentials) & _are_moderate(log_weights)
-    held = (total > 1e-250) & (total < 1e250) & is_moderate
-    return total.log(), torch.stack([ahead, behind], 1) / total[:, None, None], held
+    powers = potentials.exp()
+    joint = _partners(powers, log_weights.double().exp()).mul_(powers)
+    total = joint[:, 0] @ joint.new_ones(joint.shape[2])  # ten times as fast as sum(1) for two classes
+    most = 1e250 if _are_moderate(potentials) and _are_moderate(log_weights) else -torch.inf
+    held = (total > 1e-250) & (total < most)
+    return total.log(), joint.flatten(1).div_(total[:, None]).view_as(joint), held
 
 
-def _times(rows: Float[Tensor, "groups classes"], tables: Float[Tensor, "_ classes classes"]) -> Tensor:
-    """Each row times its table, or all times the same one."""
-    return rows @ tables[0] if len(tables) == 1 else torch.einsum("gk,gkl->gl", rows, tables)
+def _partners(powers: Float[Tensor, "groups 2 classes"], tables: Float[Tensor, "_ classes classes"]) -> Tensor:
+    """What the other one has to say about each: Σ_l A(k,l) φ_2(l) and Σ_k A(k,l) φ_1(k); one table may serve all."""
+    if len(tables) != 1:
+        first, second = powers.unbind(1)
+        return torch.stack([torch.einsum("gkl,gl->gk", tables, second), torch.einsum("gk,gkl->gl", first, tables)], 1)
+    classes = powers.shape[2]
+    crossed = tables.new_zeros(2 * classes, 2 * classes)
+    crossed[:classes, classes:], crossed[classes:, :classes] = tables, tables.mT
+    return (powers.flatten(1) @ crossed).view_as(powers)
 
 
-def _are_moderate(logs: Tensor) -> Tensor:
+def _are_moderate(logs: Tensor) -> bool:
     """Whether none is large; what is too small shows in the sum."""
-    return logs.amax() < MODERATE if logs.numel() else torch.ones((), dtype=torch.bool)
+    return not logs.numel() or float(logs.amax()) < MODERATE
 
 
 def _independent(potentials: Tensor, mask: Tensor) -> Answer:

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from glws.automata import Automaton, between, exactly, from_counts, from_table
-from glws.inference import closed, counts, gpu
+from glws.inference import closed, compiled_pairs, counts, gpu
 
 Answer = tuple[Float[Tensor, "groups"], Float[Tensor, "groups instances classes"]]
 
@@ -120,6 +120,8 @@ class TableWeights(AbstractForm):
 
     def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
         """Z = Σ_y A(y) Π_j φ_j(y_j), and q_j the sums of the table over the other instances."""
+        if self.size == 2 and compiled_pairs.can_answer(potentials):
+            return compiled_pairs.compiled_pair_posterior(potentials, lengths, self.log_weights)
         inside = resized(potentials.double(), self.size)
         if self.size == 2 and potentials.device.type == "cpu":
             return self._solve_pairs(inside, lengths == 2, potentials)

@@ -116,8 +116,7 @@ def infer(
     if engine not in ENGINES:
         raise DataError(f"engine must be one of {', '.join(ENGINES)}, found {engine!r}")
     asked = problem(log_probs, weak, lengths, evidence)
-    log_likelihood, marginals = _Solve.apply(asked.potentials, _Question(asked, engine))  # type: ignore[no-untyped-call]
-    return Posterior(log_likelihood, marginals, asked)
+    return Posterior(*_answer(_Question(asked, engine)), asked)
 
 
 def infer_two(
@@ -135,7 +134,7 @@ def infer_two(
     second = problem(others.detach().to(log_probs.dtype), first.form, first.lengths, evidence)
     potentials, sizes = torch.cat([first.potentials, second.potentials]), torch.cat([first.lengths] * 2)
     asked = _Question(Problem(potentials, sizes, first.form.twice()), "auto")
-    log_likelihood, marginals = _Solve.apply(potentials, asked)  # type: ignore[no-untyped-call]
+    log_likelihood, marginals = _answer(asked)
     groups = len(log_probs)
     return (
         Posterior(log_likelihood[:groups], marginals[:groups], first),
@@ -149,6 +148,23 @@ class _Question:
 
     problem: Problem
     engine: str
+
+
+def _answer(question: _Question) -> Answer:
+    """log Z and q; by way of autograd only if somebody may want the gradient."""
+    potentials = question.problem.potentials
+    if potentials.requires_grad and torch.is_grad_enabled():
+        log_likelihood, marginals = _Solve.apply(potentials, question)  # type: ignore[no-untyped-call]
+        return log_likelihood, marginals
+    return _without_autocast(question)
+
+
+def _without_autocast(question: _Question) -> Answer:
+    """Autocast would round what engines multiply."""
+    if not torch.is_autocast_enabled(question.problem.potentials.device.type):
+        return _solve(question.problem, question.engine)
+    with torch.autocast(question.problem.potentials.device.type, enabled=False):
+        return _solve(question.problem, question.engine)
 
 
 def _solve(asked: Problem, engine: str) -> Answer:
@@ -174,8 +190,7 @@ class _Solve(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, potentials: Tensor, question: _Question) -> tuple[Tensor, Tensor]:
-        with torch.autocast(potentials.device.type, enabled=False):
-            log_likelihood, marginals = _solve(question.problem, question.engine)
+        log_likelihood, marginals = _without_autocast(question)
         ctx.mark_non_differentiable(marginals)
         ctx.save_for_backward(potentials, marginals)
         return log_likelihood, marginals

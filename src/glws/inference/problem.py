@@ -159,9 +159,9 @@ def _check_numbers(potentials: Tensor) -> None:
     """Refuses NaN and +inf in real instances, naming the first."""
     if _is_recording(potentials) or (potentials.is_cuda and not _LOOKS.get()):
         return
-    fine = potentials.detach() < torch.inf
-    if not bool(fine.all()):
-        group, instance, label = (~fine).nonzero()[0].tolist()
+    values = potentials.detach()
+    if values.numel() and not values.amax().item() < torch.inf:  # as it is for NaN
+        group, instance, label = (~(values < torch.inf)).nonzero()[0].tolist()
         value = float(potentials[group, instance, label].detach())
         raise DataError(
             f"group {group}, instance {instance}, class {label}: the log-probability is {value}, not a number below inf"

@@ -9,15 +9,33 @@ from glws.automata import all_equal
 from glws.bench.contest import BY_HAND, OURS, Answer, Call, Contestant, Task
 from glws.bench.peers import circuits, recursions
 from glws.bench.tasks.inputs import pair_inputs
-from glws.inference import TableWeights, infer
+from glws.inference import infer
+from glws.inference.closed import pairs
 
 
-def closed(log_probs: Tensor) -> Call:
-    """The closed form by itself."""
+def compiled(log_probs: Tensor) -> Call:
+    """The compiled kernel."""
+    from glws.inference.compiled_pairs import compiled_pair_posterior
+
+    lengths, same = torch.full((len(log_probs),), 2), _same(log_probs)
+    return lambda: Answer(*compiled_pair_posterior(log_probs, lengths, same))
+
+
+def plain(log_probs: Tensor) -> Call:
+    """The same in plain torch."""
+    same = _same(log_probs)
+
+    def call() -> Answer:
+        log_z, marginals, held = pairs(log_probs.double(), same)
+        assert bool(held.all())
+        return Answer(log_z.to(log_probs.dtype), marginals.to(log_probs.dtype))
+
+    return call
+
+
+def _same(log_probs: Tensor) -> Tensor:
     groups, _, classes = log_probs.shape
-    same = torch.eye(classes).log().expand(groups, -1, -1)
-    form, lengths = TableWeights(same), torch.full((groups,), 2)
-    return lambda: Answer(*form.solve(log_probs, lengths))
+    return torch.eye(classes).log().expand(groups, -1, -1)
 
 
 def by_infer(log_probs: Tensor) -> Call:
@@ -38,9 +56,10 @@ PAIRS = Task(
     (2, 10),
     (2, 10),
     pair_inputs,
-    lambda log_probs: closed(log_probs.double())(),
+    lambda log_probs: plain(log_probs.double())(),
     [
-        Contestant("glws, closed form", closed, OURS),
+        Contestant("glws, compiled", compiled, OURS),
+        Contestant("glws, plain torch", plain, OURS),
         Contestant("glws.infer", by_infer, OURS),
         Contestant("KLay circuit", circuits.pairs, needs=("klay",)),
         Contestant("formula by hand and autograd, torch", recursions.pairs, BY_HAND),
