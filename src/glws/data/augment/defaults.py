@@ -35,9 +35,9 @@ _SMALL_DIGITS = _digits(Normalise((0.3053,), (0.3760,)), Affine(5, 0.05, 0.05, 0
 _GARMENTS = Normalise((0.2860,), (0.3530,))
 
 
-def _garments(*strong: Augmentation) -> Views:
+def _garments(*strong: Augmentation, padding: int = 2) -> Views:
     """Crop and flip, and what comes on top of them for the strong view."""
-    crop = Crop(2)
+    crop = Crop(padding)
     return Views(Chain((crop, _GARMENTS)), Chain((crop, *strong, _GARMENTS)), _GARMENTS)
 
 
@@ -45,6 +45,7 @@ AUGMENTATIONS: dict[str, Views] = {
     "mnist": _digits(Normalise((0.1307,), (0.3081,)), Crop(2, flip=False), Affine(15, 0.15, 0.1, 0.15)),
     "fashion_mnist": _photographs(Normalise((0.2860,), (0.3530,)), padding=2, fill=0),
     "fashion_mnist_cutout": _garments(Cutout(0.4, fill=0)),
+    "fashion_mnist_still": _garments(Cutout(0.4, fill=0), padding=0),
     "fashion_mnist_affine": _garments(Affine(8, 0.1, 0.06, 0.08), Cutout(0.3, fill=0)),
     "cifar10": _photographs(Normalise((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)), padding=4),
     "cifar100": _photographs(Normalise((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)), padding=4),

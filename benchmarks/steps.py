@@ -1,0 +1,87 @@
+"""Milliseconds a training step takes on a GPU, setting by setting, LeNet-5 on MNIST as the paper's cells are trained.
+
+    python benchmarks/steps.py --folder data [--speed graphs]
+
+`--folder` holds the data sets (`glws data` says how they lie). Beside the time of a step: how long the GPU was busy in
+it, and with how many kernels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import torch
+from torch.autograd.profiler_util import DeviceType  # type: ignore[attr-defined]
+from torch.profiler import ProfilerActivity, profile
+
+from glws.data import Source, load
+from glws.models import build
+from glws.paper import cell
+from glws.paper.plans import plan
+from glws.paper.running import PaperRun, weak_data
+from glws.training.loop import Training
+from glws.training.world import World
+
+CELLS = (
+    ("partial_labels", "ratio=0.5"),
+    ("multi_instance", "classes=10,mean=10"),
+    ("proportions", "classes=10,mean=20"),
+    ("pair_similarity", "prior=0.4"),
+    ("positive_unlabeled", "positives=1000"),
+    ("unlabeled_unlabeled", "size=30000,priors=0.4-0.6"),
+    ("similar_dissimilar_unlabeled", "similar=10000,dissimilar=0"),
+)
+WARM_UP, TIMED, PROFILED = 120, 200, 20
+
+
+def training(setting: str, name: str, source: Source, speed: str) -> Training:
+    """A training of that cell at its first step."""
+    one = cell(setting, source.name, name)
+    made = plan(one, "glws", 0, "cuda", None, speed)  # type: ignore[arg-type]
+    images, record = weak_data(one, source, PaperRun(setting, source.name, name), made, "cuda")
+    network = build(made.model, images.shape[1:], one.num_classes)
+    begun = Training(network, record.dataset(images), made.method, made.config, made.look, World())
+    begun._begin_epoch()
+    return begun
+
+
+def steps(begun: Training, number: int) -> float:
+    """Seconds for so many steps."""
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    for _ in range(number):
+        begun._train_step()
+    torch.cuda.synchronize()
+    return time.perf_counter() - begin
+
+
+def kernels(begun: Training) -> tuple[float, float]:
+    """Milliseconds of kernels in a step, and how many there are."""
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        steps(begun, PROFILED)
+    found = [event for event in seen.events() or [] if event.device_type == DeviceType.CUDA]
+    return sum(event.device_time for event in found) / 1e3 / PROFILED, len(found) / PROFILED
+
+
+def main() -> None:
+    """A line for each setting."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--speed", choices=["eager", "graphs"], default="graphs")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    source = load("mnist", arguments.folder, verify=False)
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {arguments.speed}")
+    print("| setting | cell | ms a step | ms of kernels | kernels |\n|---|---|---:|---:|---:|")
+    for setting, name in CELLS:
+        begun = training(setting, name, source, arguments.speed)
+        steps(begun, WARM_UP)
+        taken = 1e3 * steps(begun, TIMED) / TIMED
+        busy, number = kernels(begun)
+        print(f"| {setting} | {name} | {taken:.2f} | {busy:.2f} | {number:.0f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
