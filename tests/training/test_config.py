@@ -26,6 +26,7 @@ WRONG_VALUES: dict[type[Any], dict[str, list[Any]]] = {
         "momentum": [1, 1.5, -0.1],
         "schedule": ["linear", None],
         "final_learning_rate": [-1e-9, NAN],
+        "warm_up": [-0.1, 1, NAN],
         "milestones": [[0.5, 1.0], [-0.1], 0.5, ["half"]],
         "decay": [0, -1],
         "clip": [0, -1, NAN],

@@ -89,3 +89,12 @@ def test_an_optimiser_that_was_stored_goes_on_to_the_same_bits(options: dict[str
     restore_optimizer(other, stored)
     steps(second, other, range(3, 6))
     assert all(torch.equal(*pair) for pair in zip(whole.parameters(), second.parameters(), strict=True))
+
+
+def test_a_warm_up_rises_to_what_the_schedule_has() -> None:
+    plain = TrainingConfig(learning_rate=0.3, final_learning_rate=0.1)
+    warm = TrainingConfig(learning_rate=0.3, final_learning_rate=0.1, warm_up=0.2)
+    assert learning_rate(warm, 0.0) == 0.0
+    assert learning_rate(warm, 0.1) == pytest.approx(learning_rate(plain, 0.1) / 2)
+    for share in (0.2, 0.5, 1.0):
+        assert learning_rate(warm, share) == learning_rate(plain, share)

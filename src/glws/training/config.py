@@ -14,6 +14,7 @@ class TrainingConfig:
 
     `batch_size` is a number of groups, for all kinds or one for each; without it a step takes about 128 instances of
     each kind. An epoch is one pass through the kind that needs most steps; the others go round more than once.
+    `warm_up` is the share of training in which the learning rate rises from nothing, which larger rates may need.
     `precision` is that of the network; what is known is always worked out in float32 or wider. `average` is the decay
     of a moving average of the weights (0.999 is usual): the teacher, and with `evaluate_average` what is evaluated.
     `speed`: "graphs" replays the network and the views from CUDA graphs, which pays for small networks on a GPU; on a
@@ -33,6 +34,7 @@ class TrainingConfig:
     momentum: float = checked(0.9, real(0, below=1))
     schedule: Literal["cosine", "multistep", "constant"] = checked("cosine", one_of("cosine", "multistep", "constant"))
     final_learning_rate: float = checked(1e-6, real(0))
+    warm_up: float = checked(0.0, real(0, below=1))
     milestones: tuple[float, ...] = checked((0.5, 0.75), several(real(0, below=1)))
     decay: float = checked(0.1, real(0, above=True))
     clip: float | None = checked(None, nothing_or(real(0, above=True)))

@@ -14,12 +14,20 @@ from glws.training.config import TrainingConfig
 def learning_rate(config: TrainingConfig, share: float) -> float:
     """The rate when so much of training, from 0 to 1, is over.
 
-    cosine: from the first to the final rate along half a cosine. multistep: times `decay` at each milestone.
+    cosine: from the first to the final rate along half a cosine. multistep: times `decay` at each milestone. During the
+    `warm_up` it rises from nothing to what it then would be.
 
     >>> config = TrainingConfig(learning_rate=1.0, final_learning_rate=0.0)
     >>> [round(learning_rate(config, share), 3) for share in (0, 0.5, 1)]
     [1.0, 0.5, 0.0]
+    >>> learning_rate(TrainingConfig(learning_rate=1.0, schedule="constant", warm_up=0.1), 0.05)
+    0.5
     """
+    warmth = min(share / config.warm_up, 1.0) if config.warm_up else 1.0
+    return warmth * _without_warm_up(config, share)
+
+
+def _without_warm_up(config: TrainingConfig, share: float) -> float:
     first, last = config.learning_rate, min(config.final_learning_rate, config.learning_rate)
     if config.schedule == "cosine":
         return last + (first - last) * (1 + math.cos(math.pi * share)) / 2
