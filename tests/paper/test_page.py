@@ -179,11 +179,15 @@ def test_runs_that_hold_groups_out_stand_below_each_other_the_best_first() -> No
             **{name: RUN[name] for name in ("setting", "dataset", "cell", "method", "seed", "epochs")},
             "options": options,
             "held_out_log_likelihood": likelihood,
+            "held_out_tempered": likelihood / 2 if options else None,
         }  # type: ignore[typeddict-item]
 
     text = page([], Extras(choices=[choice(-0.5), choice(-0.25, m_step="weak")]))
     rows = [line for line in text.splitlines() if "MNIST, classes=2,mean=10 | 0 |" in line]
-    assert [line.split("|")[-2].strip() for line in rows] == ["-0.2500", "-0.5000"]
+    assert [[cell.strip() for cell in line.split("|")[-3:-1]] for line in rows] == [
+        ["-0.2500", "-0.1250"],
+        ["-0.5000", ""],
+    ]
     assert "m_step=weak" in rows[0]
     assert "as planned" in rows[1]
     assert "## How we chose" not in page([])

@@ -55,7 +55,8 @@ What is not as in the paper, or as a method has it by default, is in `src/glws/p
 with its reason. Most reasons are runs like these: a tenth of the groups was held out, and a run is judged by the mean
 of log p(w | x) over them, the likelihood of what is known of a group, in the plain view, after the last epoch. Such a
 run never meets the test set. Larger is better. Runs of one cell and seed hold the same groups out; unlabeled groups of
-different sizes cannot be compared."""
+different sizes cannot be compared. *Tempered*, where it was noted: the same with all logits times one factor, the best
+of nine; predictions that are right but too sure are judged more fairly by it."""
 
 CONVERGENCE = """\
 Figure 5 of the paper: the metric on the test set after each epoch, multiple instances, of each data set the cell with
@@ -292,7 +293,13 @@ def _choices(choices: Sequence[Choice], remark: str) -> str:
         own = [each for each in choices if (each["setting"], each["dataset"], each["cell"]) == place(one)]
         for each in sorted(own, key=lambda each: (each["seed"], -each["held_out_log_likelihood"])):
             options = ", ".join(f"{name}={value}" for name, value in each["options"].items())
-            shown = (options or "as planned", str(each["epochs"]), f"{each['held_out_log_likelihood']:.4f}")
+            tempered = each["held_out_tempered"]
+            shown = (
+                options or "as planned",
+                str(each["epochs"]),
+                f"{each['held_out_log_likelihood']:.4f}",
+                "" if tempered is None else f"{tempered:.4f}",
+            )
             lines.append((SETTINGS[one.setting].title, cell_name(one), str(each["seed"]), *shown))
     parts = ["## How we chose", CHOICES, table(lines) if choices else "", remark]
     return "\n\n".join(part for part in parts if part)

@@ -16,13 +16,13 @@ SHARES = ("accuracy", "balanced_accuracy", "matched_accuracy", "best_on_test")
 WHOLE = ("seed", "epochs")
 RUN = ("setting", "dataset", "cell", "method", "options", "seed", "epochs")
 """What tells one run from another."""
-DEFAULTS: dict[str, Any] = {"options": {}, "device": "", "curve": [], "chosen": None}
+CHOOSING = "choosing"
+"""The folder of the runs that hold groups out, inside that of the results."""
+LIKELIHOOD, TEMPERED = "held_out_log_likelihood", "held_out_tempered"
+DEFAULTS: dict[str, Any] = {"options": {}, "device": "", "curve": [], "chosen": None, TEMPERED: None}
 """Fields that may be missing."""
 RUNTIME = "runtime.json"
 """A file that lies beside the runs and is none: the times of `glws paper runtime`."""
-CHOOSING = "choosing"
-"""The folder of the runs that hold groups out, inside that of the results."""
-LIKELIHOOD = "held_out_log_likelihood"
 REMEDY = "run it again or remove the file"
 
 
@@ -56,7 +56,8 @@ class Record(TypedDict):
 class Choice(TypedDict):
     """A run to choose by: how well it explains groups that were held out, as the mean of log p(w | x) over them.
 
-    It has never met the test set. curve: the same after each epoch.
+    It has never met the test set. held_out_tempered is the same with logits times the factor that is best for it, None
+    if that was not noted: predictions that are right but too sure are judged more fairly by it.
     """
 
     setting: str
@@ -67,6 +68,7 @@ class Choice(TypedDict):
     seed: int
     epochs: int
     held_out_log_likelihood: float
+    held_out_tempered: float | None
 
 
 def read_choices(folder: str | os.PathLike[str]) -> list[Choice]:
@@ -138,8 +140,10 @@ def _rule(name: str) -> tuple[str, Callable[[Any], bool]]:
         return "a whole number of at least 0", lambda found: type(found) is int and found >= 0
     if name in SHARES:
         return "a number from 0 to 1", _is_share
+    if name == TEMPERED:
+        return "a number, or nothing", lambda found: found is None or _is_finite(found)
     if name == LIKELIHOOD:
-        return "a number", lambda found: type(found) in (int, float) and math.isfinite(found)
+        return "a number", _is_finite
     if name == "options":
         return "an object of options", lambda found: isinstance(found, dict)
     if name == "chosen":
@@ -147,6 +151,10 @@ def _rule(name: str) -> tuple[str, Callable[[Any], bool]]:
     if name == "curve":
         return "a list of numbers from 0 to 1", lambda found: isinstance(found, list) and all(map(_is_share, found))
     return "a number of at least 0", lambda found: type(found) in (int, float) and 0 <= found < math.inf
+
+
+def _is_finite(found: Any) -> bool:
+    return type(found) in (int, float) and math.isfinite(found)
 
 
 def _is_share(found: Any) -> bool:

@@ -23,16 +23,18 @@ from glws.models import build
 from glws.paper.confidence import network_scores
 from glws.paper.plans import Plan, chosen_options, plan
 from glws.paper.published import Cell, cell
-from glws.paper.results import CHOOSING, LIKELIHOOD
+from glws.paper.results import CHOOSING, LIKELIHOOD, TEMPERED
 from glws.paper.weakening import SCORED
 from glws.supervision import Labels, Unlabeled
-from glws.training.evaluate import Labelled, log_probs_of
+from glws.training.evaluate import Labelled, held_out_scores, log_probs_of
 from glws.training.loop import Fitted, fit
 from glws.training.run_folder import RunFolder
 from glws.training.seeds import derived_generator
 from glws.training.snapshot import Snapshots
 
 CLIP = "clip"
+FACTORS = (0.125, 0.1768, 0.25, 0.3536, 0.5, 0.7071, 1.0, 1.4142, 2.0)
+"""What logits are multiplied with to see how well they would explain held-out groups if they were less or more sure."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def run_cell(
     result = {
         **_described(run, fitted, seconds),
         "chosen": chosen_options(one),
-        **(_chosen_by(fitted) if test is None else _scored(one, fitted, test)),
+        **(_chosen_by(fitted, data[1]) if data[1] is not None else _scored(one, fitted, test)),
     }
     result["preparation_seconds"] = round(began_training - began, 2)
     write_text(path, json.dumps(result, indent=1) + "\n")
@@ -182,8 +184,9 @@ def _described(run: PaperRun, fitted: Fitted, seconds: float) -> dict[str, Any]:
     }
 
 
-def _scored(one: Cell, fitted: Fitted, test: Labelled) -> dict[str, Any]:
+def _scored(one: Cell, fitted: Fitted, test: Labelled | None) -> dict[str, Any]:
     """How good it is on the test set."""
+    assert test is not None
     final = scores(log_probs_of(test.instances, fitted.predict), test.labels)
     curve = [float(row[f"test_{one.metric}"]) for row in fitted.history if f"test_{one.metric}" in row]
     return {
@@ -196,10 +199,26 @@ def _scored(one: Cell, fitted: Fitted, test: Labelled) -> dict[str, Any]:
     }
 
 
-def _chosen_by(fitted: Fitted) -> dict[str, Any]:
-    """How well it explains the groups that were held out: log-likelihood for each group, last epoch and all epochs."""
+def _chosen_by(fitted: Fitted, held_out: WeakDataset) -> dict[str, Any]:
+    """How well it explains the groups that were held out: log-likelihood for each group, last epoch and all epochs.
+
+    And the same with the predictions cooled or warmed as is best: what is known of a group is often explained badly by
+    predictions that are right but too sure.
+    """
     curve = [float(row[LIKELIHOOD]) for row in fitted.history if LIKELIHOOD in row]
-    return {LIKELIHOOD: curve[-1], "curve": [round(value, 5) for value in curve]}
+    tempered = {factor: _tempered(fitted, held_out, factor) for factor in FACTORS}
+    best = max(tempered, key=tempered.__getitem__)
+    return {
+        LIKELIHOOD: curve[-1],
+        TEMPERED: tempered[best],
+        "factor": best,
+        "curve": [round(value, 5) for value in curve],
+    }
+
+
+def _tempered(fitted: Fitted, held_out: WeakDataset, factor: float) -> float:
+    """The log-likelihood with logits times a factor."""
+    return held_out_scores(held_out, lambda seen: (factor * fitted.predict(seen)).log_softmax(-1)).log_likelihood
 
 
 # ---------------------------------------------------------------- many at once
@@ -275,6 +294,8 @@ def _attempt(run: PaperRun, crowd: Crowd) -> int:
         print(f"{run.name}: {type(error).__name__}: {' '.join(str(error).split())[:300]}", flush=True)
         return 1
     metric = cell(run.setting, run.dataset, run.cell).metric
-    found = f"{result[LIKELIHOOD]:.4f}" if run.held_out else f"{100 * result[metric]:.2f}"
+    found = (
+        f"{result[LIKELIHOOD]:.4f}, tempered {result[TEMPERED]:.4f}" if run.held_out else f"{100 * result[metric]:.2f}"
+    )
     print(f"{run.name}: {found} in {result['seconds']:.0f} s", flush=True)
     return 0
