@@ -286,8 +286,8 @@ def _choices(choices: Sequence[Choice], remark: str) -> str:
     if not choices and not remark:
         return ""
     lines = [
-        ("setting", "cell", "seed", "options", "epochs", "held out"),
-        ("---", "---", "---:", "---", "---:", "---:"),
+        ("setting", "cell", "seed", "options", "epochs", "held out", "tempered"),
+        ("---", "---", "---:", "---", "---:", "---:", "---:"),
     ]
     for one in cells():
         own = [each for each in choices if (each["setting"], each["dataset"], each["cell"]) == place(one)]
