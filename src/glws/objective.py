@@ -79,7 +79,13 @@ def em_loss(
         fit, posterior = infer_two(log_probs, e_log_probs, weak, lengths, evidence)
     guided = _unsupervised(log_probs, posterior, reduction)
     fitted = _mean(-fit.log_likelihood, ~fit.impossible)
-    return EMLoss(unsupervised * guided + supervised * fitted, guided, fitted, posterior)
+    return EMLoss(_weighted((unsupervised, guided), (supervised, fitted)), guided, fitted, posterior)
+
+
+def _weighted(*terms: tuple[float, Tensor]) -> Float[Tensor, ""]:
+    """Σ weight · value. What has no weight is left out, so that nothing is propagated back through it."""
+    parts = [value if weight == 1 else weight * value for weight, value in terms if weight]
+    return torch.stack(parts).sum() if len(parts) > 1 else parts[0] if parts else 0.0 * terms[0][1]
 
 
 def _unsupervised(log_probs: Tensor, posterior: Posterior, reduction: Reduction) -> Float[Tensor, ""]:
