@@ -107,22 +107,24 @@ def _short_metric(setting: str) -> str:
 
 
 class Curve(NamedTuple):
-    """Percent after each epoch: mean and standard deviation over seeds."""
+    """Percent after each epoch, or every so many: mean and standard deviation over seeds."""
 
     means: list[float]
     stds: list[float]
     seeds: int
+    every: int = 1
 
 
 def curve(records: Iterable[Record]) -> Curve | None:
     """The mean curve of some runs; curves of other lengths than the first are left out, None without any."""
-    found = [record["curve"] for record in records if record["curve"]]
+    found = [record for record in records if record["curve"]]
     if not found:
         return None
-    alike = [each for each in found if len(each) == len(found[0])]
+    alike = [each["curve"] for each in found if len(each["curve"]) == len(found[0]["curve"])]
     columns = [[100 * value for value in column] for column in zip(*alike, strict=True)]
     stds = [statistics.stdev(column) if len(column) > 1 else 0.0 for column in columns]
-    return Curve([statistics.mean(column) for column in columns], stds, len(alike))
+    every = max(found[0]["epochs"] // len(columns), 1)
+    return Curve([statistics.mean(column) for column in columns], stds, len(alike), every)
 
 
 def long_bags() -> list[Cell]:
@@ -164,7 +166,7 @@ def convergence_svg(results: Iterable[Record]) -> str | None:
 
 
 def _band(axes: Any, each: Curve, colour: str, label: str) -> None:
-    epochs = range(1, len(each.means) + 1)
+    epochs = [each.every * number for number in range(1, len(each.means) + 1)]
     low = [mean - std for mean, std in zip(each.means, each.stds, strict=True)]
     high = [mean + std for mean, std in zip(each.means, each.stds, strict=True)]
     axes.fill_between(epochs, low, high, color=colour, alpha=0.18, linewidth=0)

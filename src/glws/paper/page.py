@@ -314,7 +314,9 @@ def _convergence(results: Sequence[Record], link: str | None) -> str:
     for one, own in curves.items():
         for name, each in own.items():
             end = f"{each.means[-1]:.2f}±{each.stds[-1]:.2f}" if each.seeds > 1 else f"{each.means[-1]:.2f}"
-            lines.append((cell_name(one), method_title(name), str(each.seeds), str(settled(each.means)), end))
+            lines.append(
+                (cell_name(one), method_title(name), str(each.seeds), str(each.every * settled(each.means)), end)
+            )
     picture = f"![Convergence: the metric after each epoch]({link})"
     return "\n\n".join(["## Convergence", CONVERGENCE, picture, table(lines)])
 
