@@ -173,5 +173,15 @@ def test_options_of_the_command_line_are_read_as_yaml(tmp_path: Path, capsys: py
     places = ["--results", str(tmp_path), "--seconds", "0"]
     assert command([*arguments, *places, "--option", "train.batch_size=8", "--held-out", "0.1"]) == 0
     assert "1 to do" in capsys.readouterr().out
-    assert command([*arguments, *places, "--option", "batch"]) == 2
-    assert "NAME=VALUE" in capsys.readouterr().err
+    for option, reason in {
+        "batch": "NAME=VALUE",
+        "train.batchsize=8": "batch_size",
+        "train.batch_size=0": "batch_size",
+        "views=nothing": "no augmentation",
+        "eyes=two": "eyes",
+        "m_step=[": "cannot be read",
+    }.items():
+        assert command([*arguments, *places, "--option", option]) == 2
+        error = capsys.readouterr().err
+        assert reason in error
+        assert error.count("\n") == 1

@@ -71,10 +71,12 @@ def paper(
     else:
         from dataclasses import replace
 
-        from glws.paper.running import Crowd, run_all
+        from glws.paper.running import Crowd, check_plan, run_all
 
         todo = _todo(names, dataset, cell, method.split(","), _seeds(seeds), epochs)
         todo = [replace(one, options=_options(option or []), held_out=held_out) for one in todo]
+        for one in todo:
+            check_plan(one)
 
         crowd = Crowd(results, folder, device, runs, processes, seconds, speed)
         failed = run_all(todo, crowd, typer.echo)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any, Literal
 
 from glws.data.augment import Views, views
 from glws.methods import GLWS, AbstractMethod
 from glws.methods.catalogue import build_method, method_class
+from glws.paper.catalogue import check_known
 from glws.paper.files import concerns, entries
 from glws.paper.published import OURS, Cell
 from glws.training.config import TrainingConfig
@@ -57,6 +58,8 @@ def plan(
     >>> made.config.epochs, made.config.batch_size, made.model
     (100, 4, 'lenet5')
     """
+    for name in _beginning(options, TRAINED):
+        check_known("field of the training", name, [item.name for item in fields(TrainingConfig)])
     chosen = {**chosen_options(cell), **options}
     own = options if method not in (OURS, CEILING) else chosen
     trained = {**_config(cell, method), **({} if method == CEILING else _beginning(chosen, TRAINED))}

@@ -73,6 +73,11 @@ def runnable(one: Cell) -> bool:
     return CLIP not in str(one.configuration.get("confidence_model", ""))
 
 
+def check_plan(run: PaperRun) -> None:
+    """Raises one line for options that no run of it could have."""
+    plan(cell(run.setting, run.dataset, run.cell), run.method, run.seed, "cpu", run.epochs, **run.options)
+
+
 def run_cell(
     run: PaperRun,
     results: Path,
