@@ -14,7 +14,7 @@ from glws.errors import DataError
 WORDS = ("setting", "dataset", "cell", "method", "device")
 SHARES = ("accuracy", "balanced_accuracy", "matched_accuracy", "best_on_test")
 WHOLE = ("seed", "epochs")
-RUN = ("setting", "dataset", "cell", "method", "options", "seed", "epochs")
+RUN = ("setting", "dataset", "cell", "method", "options", "seed", "epochs", "chosen")
 """What tells one run from another."""
 CHOOSING = "choosing"
 """The folder of the runs that hold groups out, inside that of the results."""
