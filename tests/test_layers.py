@@ -69,6 +69,13 @@ def test_nothing_runs_from_a_file(path: Path) -> None:
             assert (node.arg, node.value.value) not in {("allow_pickle", True), ("shell", True)}
 
 
+def test_the_language_of_kernels_is_imported_by_kernels_alone() -> None:
+    """It imports Triton where that is installed."""
+    kernels = {path for path in FILES if "gpu" in path.parts and "@jit" in path.read_text()}
+    users = {path for path in FILES if "glws.inference.gpu.language" in imported_modules(path)}
+    assert users == kernels
+
+
 def test_importing_loads_nothing_heavy() -> None:
     heavy = ["numba", "matplotlib", "pandas", "sklearn", "typer", "rich", "pyarrow", "triton", "yaml", "jinja2"]
     code = f"""

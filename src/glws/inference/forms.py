@@ -21,6 +21,7 @@ from torch.nn.functional import pad
 
 from glws.automata import Automaton, between, exactly, from_counts, from_table
 from glws.inference import closed, compiled_pairs, counts, gpu
+from glws.inference.gpu import presence
 
 Answer = tuple[Float[Tensor, "groups"], Float[Tensor, "groups instances classes"]]
 
@@ -185,6 +186,8 @@ class PresenceWeights(AbstractForm):
 
     def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
         """Z = A_none Z_none + A_some Z_some, both in closed form, and q their mixture."""
+        if presence.fits(potentials):
+            return presence.gpu_presence_posterior(potentials, self.counted, self.log_weights, lengths)
         real = real_instances(potentials, lengths)
         log_none, none = closed.absent(potentials.double(), real, self.counted)
         log_some, some = closed.present(potentials.double(), real, self.counted)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from glws.inference import gpu
 from glws.inference.forms import Answer
-from glws.inference.gpu.language import on_device_of, power_of_two
+from glws.inference.gpu.launching import on_device_of, power_of_two
 from glws.supervision.projections import AbstractProjection
 
 STEPS = 60

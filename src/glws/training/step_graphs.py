@@ -18,7 +18,7 @@ from torch import Tensor
 from glws.data.augment import Views
 from glws.data.dataset import Batch, BatchPart
 from glws.inference.forms import AbstractForm
-from glws.inference.gpu.language import power_of_two
+from glws.inference.gpu.launching import power_of_two
 from glws.inference.problem import without_waiting
 from glws.methods.em import GLWS
 from glws.methods.step import Outputs, Progress, Step

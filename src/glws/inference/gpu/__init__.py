@@ -1,11 +1,13 @@
-"""Fused kernels for CUDA tensors: the trellis and hard counts, with the answers of the plain torch code.
+"""Fused kernels for CUDA tensors: the trellis, counts and presence, with the answers of the plain torch code.
 
 Importing this package imports neither Triton nor a kernel; the functions that launch kernels do so at first use:
 
     glws.inference.gpu.trellis.gpu_trellis_posterior    any automaton within `trellis.fits`
     glws.inference.gpu.counts.gpu_count_posterior       exactly m, any length
+    glws.inference.gpu.joint.gpu_joint_posterior        count vectors
+    glws.inference.gpu.presence.gpu_presence_posterior  none or at least one of some classes
 
-Neither looks at a value on the host, so both can be captured in a CUDA graph, and both are deterministic.
+None looks at a value on the host, so all can be captured in a CUDA graph, and all are deterministic.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from glws.inference.counts.posterior import CountResult
-from glws.inference.gpu.language import on_device_of, power_of_two
+from glws.inference.gpu.launching import on_device_of, power_of_two
 
 # Above this many instances a problem is spread over many programs (measured by `benchmarks/gpu.py --thresholds`).
 LONG = 2048

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from glws.inference.gpu.language import on_device_of, power_of_two
+from glws.inference.gpu.launching import on_device_of, power_of_two
 
 MOST_ENTRIES = 1 << 24
 """States of all groups together: the tables then take up to 1 GB for 10 classes."""

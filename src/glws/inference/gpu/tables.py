@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from glws.automata import Automaton
-from glws.inference.gpu.language import power_of_two
+from glws.inference.gpu.launching import power_of_two
 
 _CACHE_SIZE = 64
 _cache: OrderedDict[tuple[object, ...], tuple[tuple[Automaton, ...], ArcTables]] = OrderedDict()

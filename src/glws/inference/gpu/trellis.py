@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from glws.inference.gpu.language import on_device_of, power_of_two
+from glws.inference.gpu.launching import on_device_of, power_of_two
 from glws.inference.gpu.tables import ArcTables
 
 # A program keeps its tables of arcs on chip: this many cells of [slots, states] and of [rows, states] at most.

@@ -1,0 +1,22 @@
+"""What launching a kernel needs, without the language that kernels are written in: that imports Triton."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor
+
+
+def power_of_two(least: int) -> int:
+    """The smallest power of two that is not below `least`: the only sizes of blocks.
+
+    >>> [power_of_two(least) for least in (1, 2, 3, 16, 17)]
+    [1, 2, 4, 16, 32]
+    """
+    return 1 << max(least - 1, 0).bit_length()
+
+
+def on_device_of(tensor: Tensor) -> AbstractContextManager[object]:
+    """Where kernels are launched that read this tensor."""
+    return torch.cuda.device(tensor.device) if tensor.is_cuda else nullcontext()
