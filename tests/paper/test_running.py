@@ -185,3 +185,15 @@ def test_options_of_the_command_line_are_read_as_yaml(tmp_path: Path, capsys: py
         error = capsys.readouterr().err
         assert reason in error
         assert error.count("\n") == 1
+
+
+def test_a_run_that_is_cut_off_is_said_and_ends_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def cut(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running_module, "run_cell", cut)
+    assert run_all([BAGS, replace(BAGS, seed=2)], Crowd(tmp_path, device="cpu")) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1:] == [f"{BAGS.name}: cut off"]

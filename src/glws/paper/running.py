@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Thread
 from typing import Any, Literal
 
 import torch
@@ -273,9 +276,18 @@ class _Counter:
 
 def _worker(left: Sequence[PaperRun], crowd: Crowd, place: Any, failures: Any) -> None:
     torch.set_num_threads(1)
+    Thread(target=_stop_with_parent, daemon=True).start()
     failed = _work(left, crowd, place, time.time())
     with failures.get_lock():
         failures.value += failed
+
+
+def _stop_with_parent() -> None:
+    """Nobody goes on when the process that asked for the runs is gone, however it went."""
+    parent = torch.multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _work(left: Sequence[PaperRun], crowd: Crowd, place: Any, began: float) -> int:
@@ -287,7 +299,11 @@ def _work(left: Sequence[PaperRun], crowd: Crowd, place: Any, began: float) -> i
             place.value += 1
         if number >= len(left):
             break
-        failed += _attempt(left[number], crowd)
+        try:
+            failed += _attempt(left[number], crowd)
+        except KeyboardInterrupt:
+            print(f"{left[number].name}: cut off", flush=True)
+            return failed + 1
     return failed
 
 
