@@ -168,7 +168,7 @@ def convergence_svg(results: Iterable[Record]) -> str | None:
 def _band(axes: Any, each: Curve, colour: str, label: str) -> None:
     epochs = [each.every * number for number in range(1, len(each.means) + 1)]
     low = [mean - std for mean, std in zip(each.means, each.stds, strict=True)]
-    high = [mean + std for mean, std in zip(each.means, each.stds, strict=True)]
+    high = [min(mean + std, 100.0) for mean, std in zip(each.means, each.stds, strict=True)]
     axes.fill_between(epochs, low, high, color=colour, alpha=0.18, linewidth=0)
     axes.plot(epochs, each.means, color=colour, linewidth=1.8, label=label)
 
