@@ -23,6 +23,9 @@ from glws.errors import DataError
 SHAPES = {
     "mnist": (1, 28, 28),
     "fashion_mnist": (1, 28, 28),
+    "fashion_mnist_cutout": (1, 28, 28),
+    "fashion_mnist_still": (1, 28, 28),
+    "fashion_mnist_affine": (1, 28, 28),
     "cifar10": (3, 32, 32),
     "cifar100": (3, 32, 32),
     "stl10": (3, 96, 96),

@@ -379,3 +379,16 @@ def test_a_run_of_the_first_format_loads(tmp_path):
     copy = shutil.copytree(V1, tmp_path / "copy")
     with RunFolder.resume(copy) as run:
         assert run.restore(silent).step == 20
+
+
+def test_what_a_killed_saver_did_not_remove_goes_when_the_run_goes_on(path):
+    with RunFolder.create(path, CONFIG, seed=3) as run:
+        for step in (1, 2, 3):
+            run.metrics.append({"step": step, "loss": 1 / step})
+            run.save(step, Checkpoint({"w": torch.tensor([step, 7])}, {"epoch": step}))
+    kept = everything(path).keys()
+    left = next((path / "checkpoints").glob("step-000003-*.safetensors"))
+    shutil.copy(left, left.with_name("step-000001-0123456789ab.safetensors"))  # its facts are removed already
+    with RunFolder.resume(path) as run:
+        assert run.restore(silent).step == 3
+    assert everything(path).keys() == kept

@@ -61,7 +61,7 @@ def save(folder: Path, step: int, checkpoint: Checkpoint, owner: str = "") -> Pa
     content = {"step": step, "facts": dict(checkpoint.facts), "tensors": stored._asdict()}
     write_sealed(path, KIND, content, owner)
     load(path, owner)
-    _prune(folder, step, owner)
+    prune(folder, step, owner)
     return path
 
 
@@ -132,7 +132,7 @@ def _read_facts(path: Path, owner: str) -> tuple[int, dict[str, Json], TensorFil
     raise CheckpointError(f"{path}: no checkpoint: expected a step, facts and tensors, found {str(content)[:80]}")
 
 
-def _prune(folder: Path, newest: int, owner: str) -> None:
+def prune(folder: Path, newest: int, owner: str) -> None:
     """Removes older checkpoints but the last sound one, and what unfinished ones left; damaged ones stay."""
     has_previous = False
     for step, paths in sorted(_files(folder).items(), reverse=True):

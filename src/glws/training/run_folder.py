@@ -25,7 +25,7 @@ from glws.files import (
     remove_partial,
     write_bytes,
 )
-from glws.training.checkpoint import Checkpoint, Saved, has_any, save, sound
+from glws.training.checkpoint import Checkpoint, Saved, has_any, prune, save, sound
 from glws.training.metrics_log import MetricsLog, Row
 from glws.training.sealed import Json, plain, read_sealed, write_sealed
 from glws.training.surroundings import now, surroundings
@@ -160,6 +160,7 @@ class RunFolder:
                 report(f"{error}; the checkpoint of step {found.step:,} is not used")
                 continue
             self.metrics.write_csv()
+            prune(self.path / CHECKPOINTS, found.step, self.owner)  # whoever saved it may have been killed before
             return found
         if has_any(self.path / CHECKPOINTS):
             raise CheckpointError(f"{self.path}: no checkpoint can be used; start again with another --out")

@@ -56,7 +56,8 @@ AUGMENTATIONS: dict[str, Views] = {
     ),
     "tables": Views(Normalise(), Noise(0.0), Normalise()),
 }
-"""For each data set its views; `tables` are taken to be normalised already, and get no noise unless asked for."""
+"""For each data set its views; `tables` are taken to be normalised already, and get no noise unless asked for. Of
+Fashion-MNIST there are others to choose from, with less on top of the crop, and one without it."""
 
 
 def views(name: str) -> Views:
