@@ -10,7 +10,7 @@ import stat
 import time
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
@@ -28,12 +28,12 @@ PATIENCE = 1.0
 # Writing
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Writes the file in one step, creating its folders; where that fails, nothing changes and nothing is left behind.
+def write_bytes(path: Path, content: bytes, makes_folders: bool = True) -> None:
+    """Writes the file in one step; where that fails, nothing changes and nothing is left behind.
 
     The content goes to another file in the same folder, then to the disk, and only then gets its name: a reader, a full
     disk, a killed process or a power cut finds the old file or the new one. What the system has against it becomes a
-    `FileError` of one line.
+    `FileError` of one line. Folders that are missing are created, unless the file belongs into one that must be there.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "new" / "file.bin"
@@ -41,13 +41,13 @@ def write_bytes(path: Path, content: bytes) -> None:
     >>> path.read_bytes(), [entry.name for entry in path.parent.iterdir()]
     (b'content', ['file.bin'])
     """
-    with _writing(path), _folders_made(path.parent):
+    with _writing(path), _folders_made(path.parent) if makes_folders else nullcontext():
         _replace(path, content)
 
 
-def write_text(path: Path, content: str) -> None:
+def write_text(path: Path, content: str, makes_folders: bool = True) -> None:
     """`write_bytes` for a text, in UTF-8."""
-    write_bytes(path, content.encode("utf-8"))
+    write_bytes(path, content.encode("utf-8"), makes_folders)
 
 
 def make_folder(path: Path) -> None:

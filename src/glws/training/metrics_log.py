@@ -114,7 +114,7 @@ class MetricsLog:
         writer = csv.DictWriter(text, names, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-        write_text(self.csv_path, text.getvalue() if names else "")
+        write_text(self.csv_path, text.getvalue() if names else "", makes_folders=False)
 
     def _end(self) -> tuple[int, int, hashlib._Hash]:
         """Rows, bytes and running hash of the whole log, which is begun if there is none."""

@@ -74,7 +74,7 @@ def write_sealed(path: Path, kind: str, content: object, owner: str = "") -> Non
     sealed = HEAD + hashlib.sha256(body).hexdigest().encode("ascii") + BEHIND + body
     if len(sealed) > MAX_BYTES:
         raise DataError(f"{path.name}: {len(sealed):,} bytes, at most {MAX_BYTES:,} are allowed; store it as tensors")
-    write_bytes(path, sealed)
+    write_bytes(path, sealed, makes_folders=False)  # a folder that vanished is not begun anew
 
 
 def read_sealed(path: Path, kind: str, owner: str = "") -> Json:

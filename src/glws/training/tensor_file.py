@@ -51,7 +51,7 @@ def write_tensors(folder: Path, stem: str, tensors: Mapping[str, Tensor]) -> Ten
     content = encoded(tensors)
     digest = hashlib.sha256(content).hexdigest()
     stored = TensorFile(f"{stem}-{digest[:HASH_IN_NAME]}{ENDING}", len(content), digest)
-    write_bytes(folder / stored.file, content)
+    write_bytes(folder / stored.file, content, makes_folders=False)
     return stored
 
 
