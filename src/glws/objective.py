@@ -72,7 +72,7 @@ def em_loss(
             raise DataError('evidence about instances cannot be asked of each class by itself; use multiclass="joint"')
         log_probs, e_log_probs, weak, lengths = _per_class(log_probs, e_log_probs, weak, lengths)
     elif multiclass != "auto":
-        weak = _solved_by(weak, multiclass)
+        weak = solved_by(weak, multiclass)
     if e_log_probs is None:
         fit = posterior = infer(log_probs, weak, lengths, evidence)
     else:
@@ -116,7 +116,8 @@ def _per_class(
     return views[0], views[1], weak.per_class(), repeated
 
 
-def _solved_by(weak: Weak, method: str) -> Weak:
+def solved_by(weak: Weak, method: str) -> Weak:
+    """What is known, to be answered exactly ("joint") or by the approximation ("tilted")."""
     if not hasattr(weak, "solved_by"):
         raise DataError(f'{type(weak).__name__} says nothing about several classes at once; use multiclass="auto"')
     solved: Weak = weak.solved_by("exact" if method == "joint" else method)

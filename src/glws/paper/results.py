@@ -26,7 +26,19 @@ RUNTIME = "runtime.json"
 REMEDY = "run it again or remove the file"
 
 
-class Record(TypedDict):
+class Run(TypedDict):
+    """Which cell, which method, which seed; options other than planned, and how many epochs."""
+
+    setting: str
+    dataset: str
+    cell: str
+    method: str
+    options: dict[str, Any]
+    seed: int
+    epochs: int
+
+
+class Record(Run):
     """One run: which cell, which method, which seed, and how well it did on the test set.
 
     accuracy, balanced_accuracy, matched_accuracy: of the last epoch, between 0 and 1, as `glws.evaluation.Scores` has
@@ -36,37 +48,23 @@ class Record(TypedDict):
     run (`glws.paper.plans.chosen_options`), None if that was not noted.
     """
 
-    setting: str
-    dataset: str
-    cell: str
-    method: str
-    options: dict[str, Any]
-    seed: int
     accuracy: float
     balanced_accuracy: float
     matched_accuracy: float
     best_on_test: float
     seconds: float
-    epochs: int
     device: str
     curve: list[float]
     chosen: dict[str, Any] | None
 
 
-class Choice(TypedDict):
+class Choice(Run):
     """A run to choose by: how well it explains groups that were held out, as the mean of log p(w | x) over them.
 
     It has never met the test set. held_out_tempered is the same with logits times the factor that is best for it, None
     if that was not noted: predictions that are right but too sure are judged more fairly by it.
     """
 
-    setting: str
-    dataset: str
-    cell: str
-    method: str
-    options: dict[str, Any]
-    seed: int
-    epochs: int
     held_out_log_likelihood: float
     held_out_tempered: float | None
 

@@ -16,6 +16,7 @@ from glws.data.dataset import Batch
 from glws.inference.forms import sent
 from glws.methods.em import GLWS
 from glws.methods.step import Outputs, Step
+from glws.training.step_graphs import form_of
 
 MOST = 1 << 16
 """So many logits at most are brought over."""
@@ -29,7 +30,7 @@ def loss_on_host(method: GLWS, step: Step) -> Tensor | None:
     if step.batch.evidence is not None or method.is_starting(step.batch, step.progress):
         return None
     device, logits = step.batch.instances.device, step.logits(method.m_step)
-    if logits.numel() > MOST or all(part.weak.form(part.lengths).is_unwatched(device) for part in step.batch.parts):
+    if logits.numel() > MOST or all(form_of(part, method).is_unwatched(device) for part in step.batch.parts):
         return None
     here = logits.detach().cpu().requires_grad_()
     inner = _inner_step(method, step, here)

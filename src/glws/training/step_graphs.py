@@ -22,6 +22,7 @@ from glws.inference.gpu.launching import power_of_two
 from glws.inference.problem import without_waiting
 from glws.methods.em import GLWS
 from glws.methods.step import Outputs, Progress, Step
+from glws.objective import solved_by
 from glws.training.graphs import Replayed, padded_size, recorded, unnoticed
 from glws.training.meters import predicted_counts, row_of
 from glws.training.network import Forward
@@ -127,11 +128,10 @@ def form_of(part: BatchPart, method: GLWS) -> AbstractForm:
     """What is known of a part of the batch, in the form that `em_loss` would ask for."""
     weak: Any = part.weak
     if method.multiclass == "per_class" and hasattr(weak, "per_class"):
-        form: AbstractForm = weak.per_class().form(part.lengths.repeat_interleave(weak.num_classes))
-    elif method.multiclass in ("joint", "tilted") and hasattr(weak, "solved_by"):
-        form = weak.solved_by("exact" if method.multiclass == "joint" else "tilted").form(part.lengths)
-    else:
-        form = weak.form(part.lengths)
+        return weak.per_class().form(part.lengths.repeat_interleave(weak.num_classes))  # type: ignore[no-any-return]
+    if method.multiclass in ("joint", "tilted") and hasattr(weak, "solved_by"):
+        weak = solved_by(weak, method.multiclass)
+    form: AbstractForm = weak.form(part.lengths)
     return form
 
 
