@@ -13,6 +13,7 @@ from glws.data.weaken import (
     ClipScorer,
     at_prior,
     confidence_difference,
+    crossed_scores,
     fitted_temperature,
     held_out_scores,
     pair_comparison,
@@ -151,6 +152,30 @@ def test_held_out_scores_are_calibrated_and_of_unseen_instances() -> None:
     assert torch.equal(answer.scored, again.scored)
     with pytest.raises(DataError, match="leaves nothing to fit, calibrate or score"):
         held_out_scores(inputs, labels, 2, held_out=1.0, generator=seeded())
+
+
+def test_crossed_scores_are_of_all_instances_and_none_is_scored_by_a_model_that_saw_it() -> None:
+    class Remembering:
+        """Says class 1 of what it was fitted to, class 0 of everything else, and nothing surely."""
+
+        classes_ = np.array([0, 1])
+
+        def fit(self, inputs: np.ndarray, labels: np.ndarray) -> None:
+            self.seen = set(inputs[:, 0].tolist())
+
+        def predict_proba(self, inputs: np.ndarray) -> np.ndarray:
+            known = np.array([number in self.seen for number in inputs[:, 0].tolist()])
+            return np.where(known[:, None], [[0.4, 0.6]], [[0.6, 0.4]])
+
+    numbers, labels = torch.arange(90)[:, None], torch.randint(2, (90,), generator=seeded())
+    for parts in (2, 3):
+        model = Remembering()
+        scores = crossed_scores(numbers, labels, 2, parts=parts, classifier=model, generator=seeded())
+        assert scores.shape == (90, 2)
+        assert bool((scores[:, 0] > 0.5).all())
+        assert torch.allclose(scores.sum(1), torch.ones(90, dtype=torch.float64))
+    with pytest.raises(DataError, match="in at least 2 parts, got 1"):
+        crossed_scores(numbers, labels, 2, parts=1, generator=seeded())
 
 
 def test_any_classifier_scores_and_unseen_classes_get_a_column() -> None:

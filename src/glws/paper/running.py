@@ -129,10 +129,10 @@ def weak_data(one: Cell, source: Source, run: PaperRun, made: Plan, device: str)
         return images, one.weakened(labels, generator, **made.weaken)
     if not runnable(one):
         raise DataError(f"{one} needs confidences of CLIP, which glws does not bring along")
-    found = network_scores(images, labels, source.num_classes, made.model, made.look, run.seed, device)
-    confidence = positive_scores(found.probabilities, one.positive)
-    weak = one.weakened(labels[found.scored], generator, scores=confidence, **made.weaken)
-    return images[found.scored], weak
+    given = (images, labels, source.num_classes, made.model, made.look, run.seed, device, made.config.speed)
+    scored, probabilities = network_scores(*given)
+    confidence = positive_scores(probabilities, one.positive)
+    return images[scored], one.weakened(labels[scored], generator, scores=confidence, **made.weaken)
 
 
 def _parted(data: WeakDataset, run: PaperRun) -> tuple[WeakDataset, WeakDataset | None]:

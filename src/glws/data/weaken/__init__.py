@@ -7,6 +7,7 @@ from glws.data.weaken.bags import multi_instance_classes as multi_instance_class
 from glws.data.weaken.bags import proportions as proportions
 from glws.data.weaken.clip import ClipScorer as ClipScorer
 from glws.data.weaken.confidence import HeldOutScores as HeldOutScores
+from glws.data.weaken.confidence import crossed_scores as crossed_scores
 from glws.data.weaken.confidence import fitted_temperature as fitted_temperature
 from glws.data.weaken.confidence import held_out_scores as held_out_scores
 from glws.data.weaken.confidence import positive_scores as positive_scores

@@ -17,6 +17,8 @@ from glws.data.sources.packages import needed
 from glws.errors import DataError
 from glws.supervision.arrays import Numbers, class_mask, classes, reals, refuse, same_length, shares, shown
 
+Table = npt.NDArray[Any]
+
 
 @dataclass(frozen=True, eq=False)
 class HeldOutScores:
@@ -66,18 +68,64 @@ def held_out_scores(
     >>> answer.probabilities.shape
     torch.Size([70, 2])
     """
-    true = classes(labels, "labels", num_classes)
-    table = np.asarray(inputs, dtype=np.float64).reshape(len(true), -1)
+    true, table = classes(labels, "labels", num_classes), _table(inputs)
     order = torch.randperm(len(true), generator=generator)
     number = round(len(true) * held_out)
-    fitted, calibrated, scored = order.tensor_split([number - number // 5, number])
+    seen, scored = order.tensor_split([number])
+    probabilities, temperature = _scored(classifier, table, true, seen, scored, num_classes)
+    return HeldOutScores(scored, probabilities, temperature)
+
+
+def crossed_scores(
+    inputs: Numbers,
+    labels: Numbers,
+    num_classes: int,
+    *,
+    generator: torch.Generator,
+    parts: int = 2,
+    classifier: Any = None,
+) -> Float[Tensor, "instances classes"]:
+    """Class probabilities of all instances, each from a classifier that has not seen it.
+
+    The data are divided at random; for each part the classifier is fitted to the others and calibrated, as in
+    `held_out_scores`. It costs as many fits as there are parts, and no instance is lost.
+
+    >>> inputs = torch.randn(100, 2, generator=torch.Generator().manual_seed(0))
+    >>> labels = (inputs[:, 0] > 0).long()
+    >>> scores = crossed_scores(inputs, labels, 2, generator=torch.Generator().manual_seed(1))
+    >>> scores.shape, (scores.argmax(1) == labels).float().mean() > 0.9
+    (torch.Size([100, 2]), tensor(True))
+    """
+    true, table = classes(labels, "labels", num_classes), _table(inputs)
+    if parts < 2:
+        raise DataError(f"data are scored crosswise in at least 2 parts, got {parts}")
+    found = torch.empty(len(true), num_classes, dtype=torch.float64)
+    divided = torch.randperm(len(true), generator=generator).tensor_split(parts)
+    for number, scored in enumerate(divided):
+        seen = torch.cat([part for other, part in enumerate(divided) if other != number])
+        found[scored] = _scored(classifier, table, true, seen, scored, num_classes)[0]
+    return found
+
+
+def _scored(
+    classifier: Any, table: Table, true: Tensor, seen: Tensor, scored: Tensor, num_classes: int
+) -> tuple[Float[Tensor, "scored classes"], float]:
+    """Probabilities from a classifier fitted to four fifths of what it may see, and the temperature of the last."""
+    fitted, calibrated = seen.tensor_split([len(seen) - len(seen) // 5])
     if len(fitted) == 0 or len(calibrated) == 0 or len(scored) == 0:
-        raise DataError(f"a share of {held_out} of {len(true)} instances leaves nothing to fit, calibrate or score")
+        raise DataError(f"seeing {len(seen)} of {len(true)} instances leaves nothing to fit, calibrate or score")
     model = classifier if classifier is not None else _logistic_regression()
     model.fit(table[fitted.numpy()], true[fitted].numpy())
-    scale = fitted_temperature(_probabilities(model, table[calibrated.numpy()], num_classes), true[calibrated])
+    temperature = fitted_temperature(_probabilities(model, table[calibrated.numpy()], num_classes), true[calibrated])
     log_scores = _probabilities(model, table[scored.numpy()], num_classes).log()
-    return HeldOutScores(scored, (log_scores / scale).softmax(1), scale)
+    return (log_scores / temperature).softmax(1), temperature
+
+
+def _table(inputs: Numbers) -> Table:
+    """One row for each instance; whole numbers, as pixels are, stay what they are."""
+    values = np.asarray(inputs)
+    kept = values if values.dtype.kind in "iu" else values.astype(np.float64)
+    return kept.reshape(len(kept), -1)
 
 
 def fitted_temperature(probabilities: Numbers, labels: Numbers) -> float:
@@ -103,7 +151,7 @@ def _logistic_regression() -> Any:
     return linear_model.LogisticRegression(max_iter=1000)
 
 
-def _probabilities(model: Any, table: npt.NDArray[np.float64], num_classes: int) -> Float[Tensor, "rows classes"]:
+def _probabilities(model: Any, table: Table, num_classes: int) -> Float[Tensor, "rows classes"]:
     """Predicted probabilities with a column for every class, also for one that was not among those fitted to."""
     given = torch.as_tensor(np.asarray(model.predict_proba(table)), dtype=torch.float64)
     columns = torch.as_tensor(np.asarray(model.classes_), dtype=torch.int64)
