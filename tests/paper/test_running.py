@@ -1,6 +1,11 @@
 """Runs of the paper's cells on small made-up data: results are written once, failures do not spread."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -197,3 +202,36 @@ def test_a_run_that_is_cut_off_is_said_and_ends_the_work(
     assert run_all([BAGS, replace(BAGS, seed=2)], Crowd(tmp_path, device="cpu")) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[1:] == [f"{BAGS.name}: cut off"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_workers_save_what_they_do_when_all_processes_are_asked_to_stop(tmp_path: Path, number: int) -> None:
+    folder = idx_files(tmp_path)
+    words = ["paper", "run", "proportions", "--dataset", "mnist", "--cell", "classes=2,mean=50", "--seeds", "0,1"]
+    words += ["--processes", "2", "--epochs", "100000", "--device", "cpu", "--results", str(tmp_path / "results")]
+    words += ["--runs", str(tmp_path / "runs"), "--folder", str(folder)]
+    began = subprocess.Popen([sys.executable, "-m", "glws", *words], start_new_session=True, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while len(list(tmp_path.glob("runs/*/metrics.jsonl"))) < 2:
+        assert time.monotonic() < deadline
+        assert began.poll() is None
+        time.sleep(0.1)
+    os.killpg(began.pid, number)
+    began.wait(60)
+    while len(list(tmp_path.glob("runs/*/checkpoints/*.json"))) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def idx_files(folder: Path) -> Path:
+    """The small data again and again, until they are files of MNIST's size, for other processes."""
+    place = folder / "MNIST" / "raw"
+    place.mkdir(parents=True)
+    source = tiny("mnist")
+    for words, part, size in (("train", source.train, 60_000), ("t10k", source.test, 10_000)):
+        for name, values in (("images-idx3", part.inputs[:, 0]), ("labels-idx1", part.labels.astype(np.uint8))):
+            all_of_them = np.resize(values, (size, *values.shape[1:]))
+            head = bytes([0, 0, 8, values.ndim]) + np.array(all_of_them.shape, ">i4").tobytes()
+            (place / f"{words}-{name}-ubyte").write_bytes(head + all_of_them.tobytes())
+    return folder

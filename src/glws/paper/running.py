@@ -257,9 +257,18 @@ def run_all(todo: Sequence[PaperRun], crowd: Crowd, report: Callable[[str], None
     workers = [context.Process(target=_worker, args=(left, crowd, place, failures)) for _ in range(number)]
     for worker in workers:
         worker.start()
+    try:
+        _await(workers)
+    except KeyboardInterrupt:
+        for worker in workers:
+            worker.terminate()  # what they do is saved first
+        _await(workers)
+    return int(failures.value) + sum(worker.exitcode != 0 for worker in workers)
+
+
+def _await(workers: Sequence[Any]) -> None:
     for worker in workers:
         worker.join()
-    return int(failures.value) + sum(worker.exitcode != 0 for worker in workers)
 
 
 class _Counter:
@@ -275,6 +284,9 @@ class _Counter:
 
 
 def _worker(left: Sequence[PaperRun], crowd: Crowd, place: Any, failures: Any) -> None:
+    """Work in a process group of its own: a signal to all of them would come a second time when the parent is gone, and
+    whoever is asked to stop twice does not save."""
+    os.setpgrp()
     torch.set_num_threads(1)
     Thread(target=_stop_with_parent, daemon=True).start()
     failed = _work(left, crowd, place, time.time())
