@@ -11,6 +11,7 @@ from glws.data.groups import Groups
 from glws.data.weaken import Weakened
 from glws.errors import DataError
 from glws.paper import DATASETS, Cell, cell, cells
+from glws.paper.weakening import sets_singly
 
 pytestmark = pytest.mark.slow
 
@@ -177,6 +178,19 @@ def test_two_unlabeled_sets_have_their_sizes_and_priors() -> None:
         for groups, prior in zip(groups_of(record), ("prior_first", "prior_second"), strict=True):
             assert len(groups.indices) == known["num_each"], one
             assert int(true[groups.indices].sum()) == round(known["num_each"] * known[prior]), one
+
+
+def test_two_unlabeled_sets_taken_singly_are_noisy_labels_with_the_shares_of_the_sets() -> None:
+    one = cell("unlabeled_unlabeled", "mnist", "size=10000,priors=0.4-0.6")
+    labels = source_labels("mnist", 1000)
+    record = sets_singly(one.weakened(labels, seeded(), sizes=(300, 100), priors=(0.2, 0.9)))
+    true, observed = one.task_labels(labels)[record.groups.indices], record.weak.observed
+    assert observed.tolist() == [0] * 300 + [1] * 100
+    for label in (0, 1):
+        share = (observed[true == label] == 1).double().mean()
+        assert float(record.weak.transition[label, 1]) == pytest.approx(float(share))
+    with pytest.raises(DataError, match="only two unlabeled sets"):
+        sets_singly(cell("pair_similarity", "mnist", "prior=0.4").weakened(labels, seeded(), num_pairs=10))
 
 
 def test_similar_dissimilar_and_unlabeled_have_their_sizes_and_priors() -> None:

@@ -170,6 +170,8 @@ def test_simulated_labels_are_hidden_at_random() -> None:
         (lambda: NoisyCandidates.of([[1, 0]], [[0.5]]), r"inclusion must be \[2, 2\], found \[1, 1\]"),
         (lambda: NoisyLabels.of([0], [[0.5, 0.4], [0, 1]]), "the row of class 0 must sum to 1, found 0.9"),
         (lambda: NoisyLabels.of([0], [[0.5, 0.5]]), "transition must be a square matrix"),
+        (lambda: NoisyLabels.of_sets([3, 1], [[0.5, 0.5]]), r"2 sets need as many rows and columns of priors"),
+        (lambda: NoisyLabels.of_sets([3, 1], [[1.0, 0.0], [1.0, 0.0]]), "class 1 occurs in no set"),
         (lambda: SoftLabels.of([[0.5, 0.5], [0.0, 0.0]]), "group 1: all scores are 0"),
         (lambda: SoftLabels.of([[0.5, -0.5]]), "group 0: scores must be finite and >= 0"),
         (lambda: SoftLabels.of([[0.5, math.nan]]), "group 0: scores must be numbers, found"),

@@ -15,9 +15,10 @@ from glws.paper.files import concerns, entries
 from glws.paper.published import OURS, Cell
 from glws.training.config import TrainingConfig
 
-DRAWN, TRAINED, SEEN, VIEW = "draw.", "train.", "views", "m_step"
+DRAWN, TRAINED, SEEN, VIEW, SINGLY = "draw.", "train.", "views", "m_step", "singly"
 """Options of a run that begin so are about how the weak data are drawn, and fields of `TrainingConfig`; `views` is the
-name of an augmentation, `m_step` the view of it that is trained on. All others are options of the method."""
+name of an augmentation, `m_step` the view of it that is trained on; with `singly` GLWS takes unlabeled sets instance by
+instance, so many in a batch. All others are options of the method."""
 
 CEILING = "supervised"
 SUPERVISED = {"lenet5": {"batch_size": 512, "learning_rate": 1e-3}}
@@ -31,13 +32,17 @@ WITH_UNLABELED = ("positive_unlabeled", "unlabeled_unlabeled", "similar_dissimil
 
 @dataclass(frozen=True)
 class Plan:
-    """One run of a cell: the method, how it is trained, how the instances are looked at."""
+    """One run of a cell: the method, how it is trained, how the instances are looked at, how weak data are drawn.
+
+    `is_single`: unlabeled sets are taken instance by instance (`NoisyLabels.of_sets`).
+    """
 
     method: AbstractMethod
     config: TrainingConfig
     look: Views
     model: str
     weaken: Mapping[str, Any] = field(default_factory=dict)
+    is_single: bool = False
 
 
 def plan(
@@ -63,6 +68,9 @@ def plan(
     chosen = {**chosen_options(cell), **options}
     own = options if method not in (OURS, CEILING) else chosen
     trained = {**_config(cell, method), **({} if method == CEILING else _beginning(chosen, TRAINED))}
+    singly = chosen.get(SINGLY) if method == OURS else None
+    if singly is not None:
+        trained["batch_size"] = singly
     config = TrainingConfig(
         **{**trained, **_beginning(options, TRAINED), **({} if epochs is None else {"epochs": epochs})},
         speed=speed,
@@ -71,7 +79,8 @@ def plan(
     )
     made = _method(cell, method, str(chosen.get(VIEW, "strong")), own)
     look = views(chosen.get(SEEN, cell.dataset))
-    return Plan(made, config, look, cell.hyper_parameters().model, _beginning(chosen, DRAWN))
+    weaken = _beginning(chosen, DRAWN)
+    return Plan(made, config, look, cell.hyper_parameters().model, weaken, singly is not None)
 
 
 def chosen_options(cell: Cell) -> dict[str, Any]:
@@ -136,7 +145,11 @@ def _method(cell: Cell, method: str, view: str, options: Mapping[str, Any]) -> A
     if method == CEILING:
         return GLWS(m_step=view)
     about = (DRAWN, TRAINED)
-    own = {name: value for name, value in options.items() if not name.startswith(about) and name not in (SEEN, VIEW)}
+    own = {
+        name: value
+        for name, value in options.items()
+        if not name.startswith(about) and name not in (SEEN, VIEW, SINGLY)
+    }
     kind = method_class(method)
     name = VIEW if method == OURS else "view"
     if name in kind.__dataclass_fields__:  # type: ignore[attr-defined]

@@ -27,7 +27,7 @@ from glws.paper.confidence import network_scores
 from glws.paper.plans import Plan, chosen_options, plan
 from glws.paper.published import Cell, cell
 from glws.paper.results import CHOOSING, LIKELIHOOD, TEMPERED
-from glws.paper.weakening import SCORED
+from glws.paper.weakening import SCORED, sets_singly
 from glws.supervision import Labels, Unlabeled
 from glws.training.evaluate import Labelled, held_out_scores, log_probs_of
 from glws.training.loop import Fitted, fit
@@ -126,7 +126,8 @@ def weak_data(one: Cell, source: Source, run: PaperRun, made: Plan, device: str)
         task = one.task_labels(labels)
         return images, Weakened(Groups.singles(len(task)), Labels.of(task, one.num_classes), {})
     if one.setting not in SCORED:
-        return images, one.weakened(labels, generator, **made.weaken)
+        record = one.weakened(labels, generator, **made.weaken)
+        return images, sets_singly(record) if made.is_single else record
     if not runnable(one):
         raise DataError(f"{one} needs confidences of CLIP, which glws does not bring along")
     given = (images, labels, source.num_classes, made.model, made.look, run.seed, device, made.config.speed)

@@ -11,9 +11,11 @@ from jaxtyping import Int
 from torch import Tensor
 
 from glws.data import weaken
+from glws.data.groups import Groups
 from glws.data.weaken import Weakened
 from glws.errors import DataError
 from glws.paper.catalogue import DATASETS, check_known
+from glws.supervision import NoisyLabels, Unlabeled
 from glws.supervision.arrays import Numbers, classes
 
 if TYPE_CHECKING:
@@ -69,6 +71,20 @@ def released_options(cell: Cell) -> dict[str, Any]:
     if cell.split is not None and cell.split.released_code != cell.split.positive:
         options["positive"] = cell.split.released_code
     return options
+
+
+def sets_singly(record: Weakened) -> Weakened:
+    """Unlabeled sets instance by instance: which set it is from is a noisy label (`NoisyLabels.of_sets`).
+
+    The sets must be two, of which the prior of class 1 is known.
+    """
+    both: Any = list(zip(record.groups, record.weak, strict=True)) if isinstance(record.weak, tuple) else []  # type: ignore[arg-type]
+    if [type(weak) for _, weak in both] != [Unlabeled, Unlabeled]:
+        raise DataError("only two unlabeled sets can be taken instance by instance")
+    sets = [(groups.indices, float(weak.prior[0])) for groups, weak in both]
+    members = torch.cat([indices for indices, _ in sets])
+    weak = NoisyLabels.of_sets([len(indices) for indices, _ in sets], [[1 - prior, prior] for _, prior in sets])
+    return Weakened(Groups(torch.arange(len(members) + 1), members), weak, record.statistics)
 
 
 def _check_options(function: Callable[..., Weakened], options: Iterable[str]) -> None:

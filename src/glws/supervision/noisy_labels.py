@@ -14,7 +14,7 @@ from torch.nn.functional import one_hot
 from glws.errors import DataError
 from glws.inference import Posterior
 from glws.supervision.abstract import SHARED
-from glws.supervision.arrays import Numbers, classes, rates, shares
+from glws.supervision.arrays import Numbers, classes, rates, shares, whole_numbers
 from glws.supervision.fixed_size import AbstractTableKind
 from glws.supervision.noise import LearnsNoise, changed, share
 
@@ -49,6 +49,31 @@ class NoisyLabels(AbstractTableKind, LearnsNoise):
         wrong = float(rates(rate, "rate", 1))
         matrix = torch.full((num_classes, num_classes), wrong / max(num_classes - 1, 1), dtype=torch.float64)
         return cls.of(observed, matrix.fill_diagonal_(1 - wrong if num_classes > 1 else 1.0))
+
+    @classmethod
+    def of_sets(cls, sizes: Numbers, priors: Numbers) -> NoisyLabels:
+        """Unlabeled sets, as many as there are classes, of known class shares; one instance after the other.
+
+        Which set an instance is from is a class seen through noise. With n_u instances in set u, of which priors[u, y]
+        are of class y, and the predictions those of all sets together:
+
+            T[y, u] = n_u priors[u, y] / Σ_v n_v priors[v, y]
+
+        That is all such sets say of single instances, whatever groups they are put into. Classes that occur in no set
+        have no row, and are refused.
+
+        >>> weak = NoisyLabels.of_sets([3, 1], [[0.5, 0.5], [0.1, 0.9]])
+        >>> weak.observed.tolist(), weak.transition[1].tolist()
+        ([0, 0, 0, 1], [0.625, 0.375])
+        """
+        numbers, rows = whole_numbers(sizes, "sizes"), shares(priors, "priors", 2)
+        if len(numbers) != len(rows) or rows.shape[0] != rows.shape[1]:
+            raise DataError(f"{len(numbers)} sets need as many rows and columns of priors, found {list(rows.shape)}")
+        joint = (numbers[:, None] * rows).T
+        matrix = joint / joint.sum(1, keepdim=True)
+        if bool(matrix.isnan().any()):
+            raise DataError(f"class {int(matrix.isnan().any(1).nonzero()[0])} occurs in no set")
+        return cls.of(torch.arange(len(numbers)).repeat_interleave(numbers), matrix)
 
     @classmethod
     def from_labels(cls, labels: Numbers, transition: Numbers, generator: torch.Generator | None = None) -> NoisyLabels:
