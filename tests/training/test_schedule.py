@@ -98,3 +98,28 @@ def test_a_warm_up_rises_to_what_the_schedule_has() -> None:
     assert learning_rate(warm, 0.1) == pytest.approx(learning_rate(plain, 0.1) / 2)
     for share in (0.2, 0.5, 1.0):
         assert learning_rate(warm, share) == learning_rate(plain, share)
+
+
+@pytest.mark.parametrize("kind", [torch.optim.AdamW, torch.optim.SGD])
+def test_what_is_put_back_lies_in_memory_as_the_weights_do(kind: type[torch.optim.Optimizer]) -> None:
+    options: dict[str, object] = {"momentum": 0.9} if kind is torch.optim.SGD else {}
+
+    def made() -> tuple[nn.Conv2d, torch.optim.Optimizer]:
+        network = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+        return network, kind(network.parameters(), lr=0.1, fused=True, **options)  # type: ignore[call-arg]
+
+    images = torch.randn(2, 3, 5, 5, generator=torch.Generator().manual_seed(0))
+    (network, optimizer), (other, resumed) = made(), made()
+    for _ in range(2):
+        network(images).square().sum().backward()
+        optimizer.step()
+    stored = {name: value.contiguous().clone() for name, value in optimizer_tensors(optimizer).items()}
+    other.load_state_dict(network.state_dict())
+    restore_optimizer(resumed, stored)
+    for weight in other.parameters():
+        assert all(value.stride() == weight.stride() for value in resumed.state[weight].values() if value.ndim)
+    for trained, made_by in ((network, optimizer), (other, resumed)):
+        made_by.zero_grad()
+        trained(images).square().sum().backward()
+        made_by.step()
+    assert all(torch.equal(*both) for both in zip(network.parameters(), other.parameters(), strict=True))
