@@ -40,9 +40,9 @@ def training(setting: str, name: str, source: Source, speed: str) -> Training:
     """A training of that cell at its first step."""
     one = cell(setting, source.name, name)
     made = plan(one, "glws", 0, "cuda", None, speed)  # type: ignore[arg-type]
-    images, record = weak_data(one, source, PaperRun(setting, source.name, name), made, "cuda")
-    network = build(made.model, images.shape[1:], one.num_classes)
-    begun = Training(network, record.dataset(images), made.method, made.config, made.look, World())
+    data, _ = weak_data(one, source, PaperRun(setting, source.name, name), made, "cuda")
+    network = build(made.model, source.train.inputs.shape[1:], one.num_classes)
+    begun = Training(network, data, made.method, made.config, made.look, World())
     begun._begin_epoch()
     return begun
 

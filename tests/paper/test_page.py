@@ -177,20 +177,22 @@ def test_figures_go_where_they_are_asked_for(tmp_path: Path) -> None:
 
 
 def test_runs_that_hold_groups_out_stand_below_each_other_the_best_first() -> None:
-    def choice(likelihood: float, **options: object) -> Choice:
+    def choice(likelihood: float, groups: int | None = None, **options: object) -> Choice:
         return {
             **{name: RUN[name] for name in ("setting", "dataset", "cell", "method", "seed", "epochs")},
             "options": options,
             "held_out_log_likelihood": likelihood,
             "held_out_tempered": likelihood / 2 if options else None,
+            "held_out_groups": groups,
         }  # type: ignore[typeddict-item]
 
-    text = page([], Extras(choices=[choice(-0.5), choice(-0.25, m_step="weak")]))
+    text = page([], Extras(choices=[choice(-0.5), choice(-0.25, m_step="weak"), choice(-0.75, groups=2000)]))
     rows = [line for line in text.splitlines() if "MNIST, classes=2,mean=10 | 0 |" in line]
-    assert [[cell.strip() for cell in line.split("|")[-3:-1]] for line in rows] == [
-        ["-0.2500", "-0.1250"],
-        ["-0.5000", ""],
+    assert [[cell.strip() for cell in line.split("|")[-4:-1]] for line in rows] == [
+        ["2,000", "-0.7500", ""],
+        ["", "-0.2500", "-0.1250"],
+        ["", "-0.5000", ""],
     ]
-    assert "m_step=weak" in rows[0]
-    assert "as planned" in rows[1]
+    assert "m_step=weak" in rows[1]
+    assert "as planned" in rows[2]
     assert "## How we chose" not in page([])

@@ -123,10 +123,25 @@ def test_a_run_that_holds_groups_out_never_meets_the_test_set(tmp_path: Path, mo
     assert found["held_out_log_likelihood"] == pytest.approx(found["curve"][-1], abs=1e-5)
     assert found["held_out_log_likelihood"] < 0
     assert found["held_out_tempered"] >= found["held_out_log_likelihood"] - 1e-6  # a factor of 1 is among those tried
+    assert found["held_out_groups"] == 250  # as many as are trained on
     assert not any("accuracy" in name for name in found)
     (choice,) = read_choices(tmp_path)
     assert choice["options"] == {"train.batch_size": 8}
     assert read_results(tmp_path) == []
+
+
+def test_what_is_held_out_has_no_instance_in_common_with_what_is_trained_on() -> None:
+    source = tiny("mnist")
+    source.train.inputs[:, 0, 27, 26:] = np.stack([np.arange(300) // 256, np.arange(300) % 256], 1)  # their numbers
+    for setting, name in (("proportions", "classes=2,mean=50"), ("pair_similarity", "prior=0.4")):
+        run = PaperRun(setting, "mnist", name, options={} if "mean" in name else {"draw.num_pairs": 100}, held_out=0.4)
+        one = cell(setting, "mnist", name)
+        made = plan(one, "glws", 0, "cpu", **run.options)
+        sides = running_module.weak_data(one, source, run, made, "cpu")
+        corners = [side.instances.take(side.groups[0].indices)[:, 0, 27, 26:].int() for side in sides]
+        numbers = [set((256 * corner[:, 0] + corner[:, 1]).tolist()) for corner in corners]
+        assert [max(map(len, numbers)) <= 180, numbers[0] & numbers[1]] == [True, set()]
+        assert len(numbers[1]) <= 120
 
 
 @pytest.mark.slow

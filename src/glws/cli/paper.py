@@ -38,7 +38,7 @@ def paper(
     ] = None,
     held_out: Annotated[
         float,
-        typer.Option(metavar="SHARE", help="Hold groups out to choose by; the test set is not met.", min=0, max=0.9),
+        typer.Option(metavar="SHARE", help="Hold instances out to choose by; the test set is not met.", min=0, max=0.9),
     ] = 0.0,
     seconds: Annotated[
         float | None, typer.Option(metavar="N", help="Begin no further run after so many seconds.")

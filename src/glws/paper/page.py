@@ -52,11 +52,13 @@ over the seeds that both have."""
 
 CHOICES = """\
 What is not as in the paper, or as a method has it by default, is in `src/glws/paper/tables/choices.yaml`, each entry
-with its reason. Most reasons are runs like these: a tenth of the groups was held out, and a run is judged by the mean
-of log p(w | x) over them, the likelihood of what is known of a group, in the plain view, after the last epoch. Such a
-run never meets the test set. Larger is better. Runs of one cell and seed hold the same groups out; unlabeled groups of
-different sizes cannot be compared. *Tempered*, where it was noted: the same with all logits times one factor, the best
-of nine; predictions that are right but too sure are judged more fairly by it."""
+with its reason. Most reasons are runs like these: weak labels were held out, and a run is judged by the mean of
+log p(w | x) over them, the likelihood of what is known of a group, in the plain view, after the last epoch. Such a run
+never meets the test set. Larger is better. *Groups*: so many were drawn from instances that were held out. Where it is
+empty, a tenth of the groups was held out, as few other groups as possible having instances in common with them: of bags
+that is a hundred, short ones first, and says little. Only runs of one cell and seed with as many groups can be
+compared, and of unlabeled groups only those of one size. *Tempered*, where it was noted: the same with all logits times
+one factor, the best of nine; predictions that are right but too sure are judged more fairly by it."""
 
 CONVERGENCE = """\
 Figure 5 of the paper: the metric on the test set after each epoch, multiple instances, of each data set the cell with
@@ -287,23 +289,29 @@ def _choices(choices: Sequence[Choice], remark: str) -> str:
     if not choices and not remark:
         return ""
     lines = [
-        ("setting", "cell", "seed", "options", "epochs", "held out", "tempered"),
-        ("---", "---", "---:", "---", "---:", "---:", "---:"),
+        ("setting", "cell", "seed", "options", "epochs", "groups", "held out", "tempered"),
+        ("---", "---", "---:", "---", "---:", "---:", "---:", "---:"),
     ]
     for one in cells():
         own = [each for each in choices if (each["setting"], each["dataset"], each["cell"]) == place(one)]
-        for each in sorted(own, key=lambda each: (each["seed"], -each["held_out_log_likelihood"])):
+        for each in sorted(own, key=_order_of_choices):
             options = ", ".join(f"{name}={value}" for name, value in each["options"].items())
             tempered = each["held_out_tempered"]
             shown = (
                 options or "as planned",
                 str(each["epochs"]),
+                "" if each["held_out_groups"] is None else f"{each['held_out_groups']:,}",
                 f"{each['held_out_log_likelihood']:.4f}",
                 "" if tempered is None else f"{tempered:.4f}",
             )
             lines.append((SETTINGS[one.setting].title, cell_name(one), str(each["seed"]), *shown))
     parts = ["## How we chose", CHOICES, table(lines) if choices else "", remark]
     return "\n\n".join(part for part in parts if part)
+
+
+def _order_of_choices(choice: Choice) -> tuple[int, int, float]:
+    """What can be compared stands together, the best first; runs that held out groups of their own come first."""
+    return choice["seed"], -(choice["held_out_groups"] or 0), -choice["held_out_log_likelihood"]
 
 
 def _convergence(results: Sequence[Record], link: str | None) -> str:

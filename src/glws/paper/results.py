@@ -18,8 +18,8 @@ RUN = ("setting", "dataset", "cell", "method", "options", "seed", "epochs", "cho
 """What tells one run from another."""
 CHOOSING = "choosing"
 """The folder of the runs that hold groups out, inside that of the results."""
-LIKELIHOOD, TEMPERED = "held_out_log_likelihood", "held_out_tempered"
-DEFAULTS: dict[str, Any] = {"options": {}, "device": "", "curve": [], "chosen": None, TEMPERED: None}
+LIKELIHOOD, TEMPERED, HELD_OUT = "held_out_log_likelihood", "held_out_tempered", "held_out_groups"
+DEFAULTS: dict[str, Any] = {"options": {}, "device": "", "curve": [], "chosen": None, TEMPERED: None, HELD_OUT: None}
 """Fields that may be missing."""
 RUNTIME = "runtime.json"
 """A file that lies beside the runs and is none: the times of `glws paper runtime`."""
@@ -62,11 +62,13 @@ class Choice(Run):
     """A run to choose by: how well it explains groups that were held out, as the mean of log p(w | x) over them.
 
     It has never met the test set. held_out_tempered is the same with logits times the factor that is best for it, None
-    if that was not noted: predictions that are right but too sure are judged more fairly by it.
+    if that was not noted: predictions that are right but too sure are judged more fairly by it. held_out_groups: how
+    many there were, of instances that were held out; None if groups were held out one by one, a tenth of them.
     """
 
     held_out_log_likelihood: float
     held_out_tempered: float | None
+    held_out_groups: int | None
 
 
 def read_choices(folder: str | os.PathLike[str]) -> list[Choice]:
@@ -140,6 +142,11 @@ def _rule(name: str) -> tuple[str, Callable[[Any], bool]]:
         return "a number from 0 to 1", _is_share
     if name == TEMPERED:
         return "a number, or nothing", lambda found: found is None or _is_finite(found)
+    if name == HELD_OUT:
+        return (
+            "a whole number of at least 1, or nothing",
+            lambda found: found is None or (type(found) is int and found > 0),
+        )
     if name == LIKELIHOOD:
         return "a number", _is_finite
     if name == "options":

@@ -8,25 +8,26 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
 from glws.data import Source, load
 from glws.data.dataset import WeakDataset
 from glws.data.groups import Groups
-from glws.data.split import split
-from glws.data.weaken import Weakened, positive_scores
+from glws.data.weaken import positive_scores
 from glws.errors import DataError
 from glws.evaluation import scores
 from glws.files import write_text
 from glws.models import build
 from glws.paper.confidence import network_scores
-from glws.paper.plans import Plan, chosen_options, plan
+from glws.paper.plans import CEILING, Plan, chosen_options, plan
 from glws.paper.published import Cell, cell
-from glws.paper.results import CHOOSING, LIKELIHOOD, TEMPERED
+from glws.paper.results import CHOOSING, HELD_OUT, LIKELIHOOD, TEMPERED
 from glws.paper.weakening import SCORED, sets_singly
 from glws.supervision import Labels, Unlabeled
 from glws.training.evaluate import Labelled, held_out_scores, log_probs_of
@@ -44,8 +45,8 @@ FACTORS = (0.125, 0.1768, 0.25, 0.3536, 0.5, 0.7071, 1.0, 1.4142, 2.0)
 class PaperRun:
     """One run: which cell, which method, which seed; options and epochs other than planned, if any.
 
-    With `held_out` it is a run to choose by: this share of the groups is kept from training, how well it explains what
-    is known of them is its result, and it never meets the test set.
+    With `held_out` it is a run to choose by: this share of the instances is kept from training, weak data are drawn of
+    them as of the others, how well these are explained is its result, and it never meets the test set.
     """
 
     setting: str
@@ -100,9 +101,8 @@ def run_cell(
     one, source = cell(run.setting, run.dataset, run.cell), load(run.dataset, folder, verify=False)
     made = plan(one, run.method, run.seed, device, run.epochs, speed, **run.options)
     began = time.perf_counter()
-    images, record = weak_data(one, source, run, made, device)
+    data = weak_data(one, source, run, made, device)
     began_training = time.perf_counter()
-    data = _parted(record.dataset(images), run)
     test = None if run.held_out else Labelled.of(source.test.inputs, one.task_labels(source.test.labels))
     fitted = _trained(one, run, made, data, test, runs)
     seconds = time.perf_counter() - began_training
@@ -118,32 +118,43 @@ def run_cell(
     return result
 
 
-def weak_data(one: Cell, source: Source, run: PaperRun, made: Plan, device: str) -> tuple[Any, Weakened]:
-    """The instances of a cell and what is known of them; true labels where the method is to have them."""
-    images, labels = torch.as_tensor(source.train.inputs), torch.as_tensor(source.train.labels)
-    generator = derived_generator("cpu", run.seed, "weaken", run.setting, run.cell)
-    if run.method == "supervised":
-        task = one.task_labels(labels)
-        return images, Weakened(Groups.singles(len(task)), Labels.of(task, one.num_classes), {})
-    if one.setting not in SCORED:
-        record = one.weakened(labels, generator, **made.weaken)
-        return images, sets_singly(record) if made.is_single else record
-    if not runnable(one):
-        raise DataError(f"{one} needs confidences of CLIP, which glws does not bring along")
-    given = (images, labels, source.num_classes, made.model, made.look, run.seed, device, made.config.speed)
-    scored, probabilities = network_scores(*given)
-    confidence = positive_scores(probabilities, one.positive)
-    return images[scored], one.weakened(labels[scored], generator, scores=confidence, **made.weaken)
-
-
-def _parted(data: WeakDataset, run: PaperRun) -> tuple[WeakDataset, WeakDataset | None]:
-    """What is trained on, and what is held out. A prior says the same of every group held out, however it is used in
-    training: that the group is a sample, whose count is binomial."""
+def weak_data(
+    one: Cell, source: Source, run: PaperRun, made: Plan, device: str
+) -> tuple[WeakDataset, WeakDataset | None]:
+    """What a cell is trained on, and what is held out, if anything: drawn likewise, from other instances."""
+    images, labels, scores = torch.as_tensor(source.train.inputs), torch.as_tensor(source.train.labels), None
+    if one.setting in SCORED and run.method != CEILING:
+        if not runnable(one):
+            raise DataError(f"{one} needs confidences of CLIP, which glws does not bring along")
+        given = (images, labels, source.num_classes, made.model, made.look, run.seed, device, made.config.speed)
+        scored, probabilities = network_scores(*given)
+        images, labels, scores = images[scored], labels[scored], positive_scores(probabilities, one.positive)
+    drawn = partial(_drawn, one, run, made)
     if not run.held_out:
-        return data, None
-    kept, held_out = split(data, run.held_out, derived_generator("cpu", run.seed, "held out"))
+        return drawn(images, labels, scores, "weaken"), None
+    order = torch.randperm(len(labels), generator=derived_generator("cpu", run.seed, "held out"))
+    away, kept = order.tensor_split([round(run.held_out * len(order))])
+    sides = [(images[side], labels[side], None if scores is None else scores[side]) for side in (kept, away)]
+    return drawn(*sides[0], "weaken"), _as_samples(drawn(*sides[1], "weaken what is held out"))
+
+
+def _drawn(
+    one: Cell, run: PaperRun, made: Plan, images: Tensor, labels: Tensor, scores: Tensor | None, purpose: str
+) -> WeakDataset:
+    """What is known of these instances; true labels where the method is to have them."""
+    if run.method == CEILING:
+        task = one.task_labels(labels)
+        return WeakDataset(images, Groups.singles(len(task)), Labels.of(task, one.num_classes))
+    generator = derived_generator("cpu", run.seed, purpose, run.setting, run.cell)
+    record = one.weakened(labels, generator, scores=scores, **made.weaken)
+    return (sets_singly(record) if made.is_single else record).dataset(images)
+
+
+def _as_samples(held_out: WeakDataset) -> WeakDataset:
+    """A prior says the same of every group held out, however it is used in training: that the group is a sample, whose
+    count is binomial."""
     weak = (replace(each, count="binomial") if isinstance(each, Unlabeled) else each for each in held_out.weak)
-    return kept, WeakDataset(held_out.instances, held_out.groups, tuple(weak))
+    return WeakDataset(held_out.instances, held_out.groups, tuple(weak))
 
 
 def _trained(
@@ -219,6 +230,7 @@ def _chosen_by(fitted: Fitted, held_out: WeakDataset) -> dict[str, Any]:
     best = max(tempered, key=tempered.__getitem__)
     return {
         LIKELIHOOD: curve[-1],
+        HELD_OUT: sum(map(len, held_out.groups)),
         TEMPERED: tempered[best],
         "factor": best,
         "curve": [round(value, 5) for value in curve],
