@@ -60,6 +60,14 @@ def test_where_all_hang_together_groups_are_held_out_one_by_one() -> None:
     assert (len(kept), len(held_out)) == (15, 5)
 
 
+def test_where_only_a_few_short_groups_stand_alone_they_are_not_all_that_is_held_out() -> None:
+    chained = [[number, number + 1, number + 2] for number in range(0, 90)]
+    _, held_out = split(bags([*chained, [95], [96]]), 0.25, generator())
+    lengths = [len(group) for group in members(held_out)[0]]
+    assert len(lengths) == 23
+    assert sum(length == 3 for length in lengths) >= 21
+
+
 def test_the_same_seed_holds_out_the_same_groups_and_another_seed_others() -> None:
     data = bags([[number] for number in range(50)])
     first, second, third = (members(split(data, 0.2, generator(seed))[1]) for seed in (0, 0, 1))
