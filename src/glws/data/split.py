@@ -16,8 +16,8 @@ def split(data: WeakDataset, share: float, generator: torch.Generator) -> tuple[
     """The data in two: what is left for training, and about this share of the groups held out.
 
     A group is never cut. Groups that have an instance in common stay together, whatever their kinds; only where that
-    would hold out less than half of what is wanted (bags drawn with replacement hang together all over, and the few that
-    do not are short ones) are groups held out one by one.
+    would hold out less than half of what is wanted (bags drawn with replacement hang together all over, and the few
+    that do not are short ones) are groups held out one by one.
 
     >>> from glws.supervision import Proportions
     >>> data = WeakDataset(torch.zeros(6, 1), [[0, 1], [1, 2], [3, 4], [5]], Proportions.of([1, 1, 0, 1]))

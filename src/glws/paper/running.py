@@ -37,6 +37,8 @@ from glws.training.seeds import derived_generator
 from glws.training.snapshot import Snapshots
 
 CLIP = "clip"
+LOOKS = 5
+"""How often a run looks at what is held out."""
 FACTORS = (0.125, 0.1768, 0.25, 0.3536, 0.5, 0.7071, 1.0, 1.4142, 2.0)
 """What logits are multiplied with to see how well they would explain held-out groups if they were less or more sure."""
 
@@ -100,6 +102,8 @@ def run_cell(
         return known
     one, source = cell(run.setting, run.dataset, run.cell), load(run.dataset, folder, verify=False)
     made = plan(one, run.method, run.seed, device, run.epochs, speed, **run.options)
+    if run.held_out:  # what counts is the end
+        made = replace(made, config=replace(made.config, evaluate_every=-(-made.config.epochs // LOOKS)))
     began = time.perf_counter()
     data = weak_data(one, source, run, made, device)
     began_training = time.perf_counter()
