@@ -184,6 +184,7 @@ def test_runs_that_hold_groups_out_stand_below_each_other_the_best_first() -> No
             "held_out_log_likelihood": likelihood,
             "held_out_tempered": likelihood / 2 if options else None,
             "held_out_groups": groups,
+            "chosen": {"train.batch_size": 8} if groups else None,
         }  # type: ignore[typeddict-item]
 
     text = page([], Extras(choices=[choice(-0.5), choice(-0.25, m_step="weak"), choice(-0.75, groups=2000)]))
@@ -193,6 +194,7 @@ def test_runs_that_hold_groups_out_stand_below_each_other_the_best_first() -> No
         ["", "-0.2500", "-0.1250"],
         ["", "-0.5000", ""],
     ]
+    assert "| train.batch_size=8 |" in rows[0]
     assert "m_step=weak" in rows[1]
     assert "as planned" in rows[2]
     assert "## How we chose" not in page([])

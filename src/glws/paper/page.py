@@ -55,10 +55,12 @@ What is not as in the paper, or as a method has it by default, is in `src/glws/p
 with its reason. Most reasons are runs like these: weak labels were held out, and a run is judged by the mean of
 log p(w | x) over them, the likelihood of what is known of a group, in the plain view, after the last epoch. Such a run
 never meets the test set. Larger is better. *Groups*: so many were drawn from instances that were held out. Where it is
-empty, a tenth of the groups was held out, as few other groups as possible having instances in common with them: of bags
-that is a hundred, short ones first, and says little. Only runs of one cell and seed with as many groups can be
-compared, and of unlabeled groups only those of one size. *Tempered*, where it was noted: the same with all logits times
-one factor, the best of nine; predictions that are right but too sure are judged more fairly by it."""
+empty, at most a tenth of the groups was held out, such as have no instance in common with others where that could be
+had: of bags a hundred or fewer, of long bags the shorter ones, and they say little. Only runs of one cell and seed with
+as many groups can be compared, and of unlabeled groups only those of one size. *Options*: those of the plan too, where
+it was noted.
+*Tempered*, where it was noted: the same with all logits times one factor, the best of nine; predictions that are right
+but too sure are judged more fairly by it."""
 
 CONVERGENCE = """\
 Figure 5 of the paper: the metric on the test set after each epoch, multiple instances, of each data set the cell with
@@ -295,7 +297,8 @@ def _choices(choices: Sequence[Choice], remark: str) -> str:
     for one in cells():
         own = [each for each in choices if (each["setting"], each["dataset"], each["cell"]) == place(one)]
         for each in sorted(own, key=_order_of_choices):
-            options = ", ".join(f"{name}={value}" for name, value in each["options"].items())
+            all_of_them = {**(each["chosen"] or {}), **each["options"]}
+            options = ", ".join(f"{name}={value}" for name, value in all_of_them.items())
             tempered = each["held_out_tempered"]
             shown = (
                 options or "as planned",

@@ -63,12 +63,14 @@ class Choice(Run):
 
     It has never met the test set. held_out_tempered is the same with logits times the factor that is best for it, None
     if that was not noted: predictions that are right but too sure are judged more fairly by it. held_out_groups: how
-    many there were, of instances that were held out; None if groups were held out one by one, a tenth of them.
+    many there were, of instances that were held out; None if groups were held out one by one, a tenth of them. chosen:
+    what was planned for the cell when it was run, None if that was not noted.
     """
 
     held_out_log_likelihood: float
     held_out_tempered: float | None
     held_out_groups: int | None
+    chosen: dict[str, Any] | None
 
 
 def read_choices(folder: str | os.PathLike[str]) -> list[Choice]:
