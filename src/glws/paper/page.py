@@ -171,12 +171,27 @@ def _runs(results: Sequence[Record]) -> str:
     hours = sum(record["seconds"] for record in results) / 3600
     return "\n".join(
         [
-            f"- Runs: {len(results)}, {hours:.1f} hours of training if done one after the other.",
+            f"- Runs: {len(results)}, {hours:.1f} hours of training summed over them; a GPU had many side by side.",
+            f"- Of these plain runs of GLWS: {_hours(results)}.",
             f"- Seeds: {', '.join(map(str, seeds))}.",
             f"- Devices: {_counted(devices)}.",
             f"- Methods: {_counted(Counter({method_title(name): number for name, number in methods.items()}))}.",
         ]
     )
+
+
+def _hours(results: Sequence[Record]) -> str:
+    """Runs and hours of GLWS as planned, for each data set and device."""
+    plain = [record for record in results if record["method"] == OURS and is_plain(record)]
+    devices = dict.fromkeys(record["device"] for record in plain)
+    parts = []
+    for name, data in DATASETS.items():
+        for device in devices:
+            own = [record["seconds"] for record in plain if (record["dataset"], record["device"]) == (name, device)]
+            if own:
+                where = f" on {device}" if device else ""
+                parts.append(f"{data.paper_name}{where} {len(own)} in {sum(own) / 3600:.1f} hours")
+    return ", ".join(parts) or "none"
 
 
 def _counted(found: Counter[str]) -> str:
