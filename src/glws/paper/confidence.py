@@ -59,7 +59,7 @@ def network_scores(
 ) -> tuple[Tensor, Tensor]:
     """Numbers and probabilities of the instances that are scored, by a network that was not fitted to them.
 
-    LeNet-5 sees a fifth of all instances and scores the others. A fifth is too little for larger networks: two of them
+    LeNet-5 sees a fifth of all instances and scores the others. Of larger networks, which need more to learn from, two
     see one half each and score the other.
     """
     common: dict[str, Any] = {"seed": seed, "device": device, "deterministic": False, "speed": speed}
