@@ -97,6 +97,18 @@ def test_gradients_and_statistics_are_those_of_eager_calls(rows: int, norm: bool
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)  # TF32 rounds to 5e-4, otherwise for other sizes
 
 
+@needs_gpu
+def test_instances_have_their_gradients_beside_graphs_too() -> None:
+    found = []
+    for speed in ("eager", "graphs"):
+        _, forward = network(speed)
+        instances = torch.randn(8, 1, 28, 28, device=GPU, generator=torch.Generator(GPU).manual_seed(1))
+        forward(instances)
+        changed = instances.clone().requires_grad_()
+        found.append(torch.autograd.grad(forward(changed).logits.square().sum(), changed)[0])
+    torch.testing.assert_close(*found, rtol=1e-3, atol=1e-4)
+
+
 def losses(speed: str, name: str = "lenet5", steps: int = 12, **options: object) -> list[float]:
     drawn = torch.Generator().manual_seed(2)
     labels = torch.randint(10, (40, 8), generator=drawn)

@@ -71,7 +71,8 @@ class Forward:
         return Outputs(logits.to(self.dtype), features.to(self.dtype))
 
     def _answers(self, instances: Tensor) -> tuple[Tensor, Tensor]:
-        if self._graphs is not None and self.model.training and len(instances):
+        # A graph has gradients for the weights alone.
+        if self._graphs is not None and self.model.training and len(instances) and not instances.requires_grad:
             return self._graphs(instances)
         return self._launched(instances, {})
 
