@@ -1,0 +1,69 @@
+"""A cell's plan on another task than its own, judged on training images: to compare plans that held-out weak labels cannot.
+
+    python benchmarks/other_task.py positive_unlabeled mnist positives=500 --positive 0,2,4,6,8
+    python benchmarks/other_task.py positive_unlabeled mnist positives=500 --positive 0,2,4,6,8 -o draw.count=expected
+
+Other classes are positive than in the cell. Weak data are drawn from two thirds of the training images, the accuracy is
+that on the others, at ten times during training. The test images are not read.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+
+from glws.data import load
+from glws.models import build
+from glws.paper import cell
+from glws.paper.plans import plan
+from glws.paper.weakening import sets_singly
+from glws.training.evaluate import Labelled
+from glws.training.loop import fit
+from glws.training.seeds import derived_generator
+
+
+def accuracies(given: argparse.Namespace) -> list[float]:
+    """In percent, by the metric of the setting."""
+    one = cell(given.setting, given.dataset, given.cell)
+    if set(given.positive) == set(one.positive):
+        raise SystemExit(f"{one.positive} is what the cell itself asks about")
+    options: dict[str, Any] = {name: yaml.safe_load(value) for name, value in (text.split("=", 1) for text in given.o)}
+    made = plan(one, "glws", given.seed, given.device, given.epochs, given.speed, **options)
+    train = load(given.dataset, given.folder, verify=False).train
+    images, labels = torch.as_tensor(train.inputs), torch.as_tensor(train.labels)
+    cut = len(labels) * 2 // 3
+    drawn = torch.Generator().manual_seed(given.seed)
+    record = one.weakened(labels[:cut], drawn, positive=given.positive, **made.weaken)
+    fitted = fit(
+        build(made.model, images.shape[1:], 2, derived_generator("cpu", given.seed, "model")),
+        (sets_singly(record) if made.is_single else record).dataset(images[:cut]),
+        made.method,
+        replace(made.config, evaluate_every=max(made.config.epochs // 10, 1)),
+        views=made.look,
+        test=Labelled.of(images[cut:], one.task_labels(labels[cut:], given.positive)),
+    )
+    name = f"test_{one.metric}"
+    return [100 * row[name] for row in fitted.history if name in row]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for argument in ("setting", "dataset", "cell"):
+        parser.add_argument(argument)
+    parser.add_argument("--positive", type=lambda text: [int(each) for each in text.split(",")], required=True)
+    parser.add_argument("-o", action="append", default=[], metavar="NAME=VALUE", help="an option of the run")
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--epochs", type=int, help="instead of the paper's")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--speed", default="eager")
+    parser.add_argument("--folder", type=Path, default=Path("data"))
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    found = accuracies(asked)
+    what = [asked.setting, asked.dataset, asked.cell, *asked.o]
+    print(*what, f"{found[-1]:.2f}", "of", " ".join(f"{each:.2f}" for each in found), flush=True)
