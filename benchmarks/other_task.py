@@ -1,4 +1,4 @@
-"""A cell's plan on another task than its own, judged on training images: to compare plans that held-out weak labels cannot.
+"""A cell's plan on another task, judged on training images: where held-out weak labels cannot compare plans.
 
     python benchmarks/other_task.py positive_unlabeled mnist positives=500 --positive 0,2,4,6,8
     python benchmarks/other_task.py positive_unlabeled mnist positives=500 --positive 0,2,4,6,8 -o draw.count=expected

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from glws.errors import DataError
@@ -162,3 +163,101 @@ def weak_scores(posterior: Posterior) -> WeakScores:
         entropy=float(spread / instances),
         impossible=posterior.num_impossible,
     )
+
+
+BLOCKS = 20
+
+
+@dataclass(frozen=True)
+class BagAccuracy:
+    """An estimate of the accuracy on single instances from what is known of bags alone.
+
+    accuracy: the share of right predictions. balanced_accuracy: the mean over the classes; None where it cannot be had.
+    standard_error: of the accuracy, by leaving out a twentieth of the bags at a time. Estimates can lie a little
+    outside of 0 and 1.
+    """
+
+    accuracy: float
+    balanced_accuracy: float | None
+    standard_error: float
+
+
+def accuracy_from_counts(predicted: Int[Tensor, "bags classes"], counts: Int[Tensor, "bags classes"]) -> BagAccuracy:
+    """How good predictions are, from how often each class is predicted in each bag, and how often it occurs there.
+
+    Of an instance of class j class k is predicted with probability M_jk, whatever bag it is in, so that
+
+        E[predicted_b] = counts_b M
+
+    and least squares over bags give M; its diagonal are the recalls. In bags of one instance this is the confusion
+    matrix itself. Classes that never occur are left out.
+
+    >>> true, seen = torch.tensor([[2, 0], [0, 2], [1, 1]]), torch.tensor([[2, 0], [1, 1], [1, 1]])
+    >>> accuracy_from_counts(seen, true).accuracy
+    0.75
+    """
+    _check_bags(predicted, counts)
+
+    def found(chosen: Tensor) -> tuple[float, float]:
+        known, seen = counts[chosen].double(), predicted[chosen].double()
+        recalls = torch.linalg.lstsq(known, seen, driver="gelsd").solution.diagonal()
+        often = known.sum(0)
+        return float((often * recalls).sum() / often.sum()), float(recalls[often > 0].mean())
+
+    accuracy, balanced = found(torch.arange(len(counts)))
+    return BagAccuracy(accuracy, balanced, _jackknife(lambda chosen: found(chosen)[0], len(counts)))
+
+
+def accuracy_from_presence(
+    predicted: Int[Tensor, "bags classes"], present: Bool[Tensor, "bags classes"]
+) -> BagAccuracy:
+    """How good predictions are, from how often each class is predicted in each bag, and which classes occur there.
+
+    Every mistake is a class predicted where it is not, and in a bag without class k all that is predicted as k is
+    wrong. With r_k the share of it in those bags, and π_k the share of class k among all instances,
+
+        accuracy = 1 - Σ_k (1 - π_k) r_k
+
+    if members of a bag are drawn independently. π_k is what makes Σ_b (1 - π_k)^size_b the number of bags without k.
+
+    >>> present = torch.tensor([[True, False], [False, True], [True, True]])
+    >>> accuracy_from_presence(torch.tensor([[3, 1], [0, 4], [2, 2]]), present).accuracy
+    0.81...
+    """
+    _check_bags(predicted, present)
+    if bool(present.all(0).any()):
+        name = int(present.all(0).nonzero()[0])
+        raise DataError(f"class {name} is in every bag, so nothing says where it is predicted wrongly")
+
+    def found(chosen: Tensor) -> float:
+        seen, absent = predicted[chosen].double(), ~present[chosen]
+        sizes = seen.sum(1, keepdim=True)
+        wrong = (seen * absent).sum(0) / (sizes * absent).sum(0).clamp_min(1)
+        return 1 - float(((1 - _shares_by_absence(absent, sizes)) * wrong).sum())
+
+    return BagAccuracy(found(torch.arange(len(present))), None, _jackknife(found, len(present)))
+
+
+def _shares_by_absence(absent: Tensor, sizes: Tensor) -> Float[Tensor, "classes"]:
+    """π with Σ_b (1 - π)^size_b = bags without the class, for each class, by halving an interval."""
+    low, high = torch.zeros(absent.shape[1]).double(), torch.ones(absent.shape[1]).double()
+    for _ in range(50):
+        middle = (low + high) / 2
+        is_more = ((1 - middle) ** sizes).sum(0) > absent.sum(0)
+        low, high = torch.where(is_more, middle, low), torch.where(is_more, high, middle)
+    return (low + high) / 2
+
+
+def _jackknife(estimate: Callable[[Tensor], float], bags: int) -> float:
+    """The standard error of an estimate from exchangeable bags."""
+    number = min(BLOCKS, bags)
+    blocks = torch.arange(bags) * number // bags
+    each = torch.tensor([estimate(torch.nonzero(blocks != left)[:, 0]) for left in range(number)]).double()
+    return float(((number - 1) * each.var(unbiased=False)).sqrt())
+
+
+def _check_bags(predicted: Tensor, known: Tensor) -> None:
+    if predicted.shape != known.shape:
+        raise DataError(f"{tuple(predicted.shape)} predictions do not fit {tuple(known.shape)} of what is known")
+    if len(known) < 2:
+        raise DataError(f"an accuracy from bags needs at least 2 of them, found {len(known)}")

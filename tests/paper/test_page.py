@@ -184,15 +184,18 @@ def test_runs_that_hold_groups_out_stand_below_each_other_the_best_first() -> No
             "held_out_log_likelihood": likelihood,
             "held_out_tempered": likelihood / 2 if options else None,
             "held_out_groups": groups,
+            "held_out_accuracy": 0.9 if groups else None,
+            "held_out_balanced_accuracy": 0.875 if groups else None,
+            "held_out_accuracy_error": 0.01 if groups else None,
             "chosen": {"train.batch_size": 8} if groups else None,
         }  # type: ignore[typeddict-item]
 
     text = page([], Extras(choices=[choice(-0.5), choice(-0.25, m_step="weak"), choice(-0.75, groups=2000)]))
     rows = [line for line in text.splitlines() if "MNIST, classes=2,mean=10 | 0 |" in line]
-    assert [[cell.strip() for cell in line.split("|")[-4:-1]] for line in rows] == [
-        ["2,000", "-0.7500", ""],
-        ["", "-0.2500", "-0.1250"],
-        ["", "-0.5000", ""],
+    assert [[cell.strip() for cell in line.split("|")[-5:-1]] for line in rows] == [
+        ["2,000", "-0.7500", "", "87.50±1.00"],
+        ["", "-0.2500", "-0.1250", ""],
+        ["", "-0.5000", "", ""],
     ]
     assert "| train.batch_size=8 |" in rows[0]
     assert "m_step=weak" in rows[1]

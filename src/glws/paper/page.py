@@ -12,7 +12,7 @@ from glws.errors import DataError
 from glws.paper.catalogue import DATASETS, SETTINGS, check_known
 from glws.paper.compare import CEILING, Compared, ablations, compared, is_plain, method_title, place
 from glws.paper.figures import convergence_curves
-from glws.paper.published import OURS, cells
+from glws.paper.published import OURS, Cell, cells
 from glws.paper.results import Choice, Record
 from glws.paper.running import runnable
 from glws.paper.runtime import CLASSES, GROUPS, LONGEST_LISTED, TIMED, Runtime
@@ -60,7 +60,9 @@ had: of bags a hundred or fewer, of long bags the shorter ones, and they say lit
 as many groups can be compared, and of unlabeled groups only those of one size. *Options*: those of the plan too, where
 it was noted.
 *Tempered*, where it was noted: the same with all logits times one factor, the best of nine; predictions that are right
-but too sure are judged more fairly by it."""
+but too sure are judged more fairly by it. *Accuracy*, where it was noted: that on single instances, estimated from what
+is known of the held-out groups alone (`glws.evaluation.accuracy_from_counts`, `accuracy_from_presence`), in percent,
+with its standard error; balanced, where the setting is judged by that and the groups tell it."""
 
 CONVERGENCE = """\
 Figure 5 of the paper: the metric on the test set after each epoch, multiple instances, of each data set the cell with
@@ -306,8 +308,8 @@ def _choices(choices: Sequence[Choice], remark: str) -> str:
     if not choices and not remark:
         return ""
     lines = [
-        ("setting", "cell", "seed", "options", "epochs", "groups", "held out", "tempered"),
-        ("---", "---", "---:", "---", "---:", "---:", "---:", "---:"),
+        ("setting", "cell", "seed", "options", "epochs", "groups", "held out", "tempered", "accuracy"),
+        ("---", "---", "---:", "---", "---:", "---:", "---:", "---:", "---:"),
     ]
     for one in cells():
         own = [each for each in choices if (each["setting"], each["dataset"], each["cell"]) == place(one)]
@@ -321,10 +323,18 @@ def _choices(choices: Sequence[Choice], remark: str) -> str:
                 "" if each["held_out_groups"] is None else f"{each['held_out_groups']:,}",
                 f"{each['held_out_log_likelihood']:.4f}",
                 "" if tempered is None else f"{tempered:.4f}",
+                _estimated(one, each),
             )
             lines.append((SETTINGS[one.setting].title, cell_name(one), str(each["seed"]), *shown))
     parts = ["## How we chose", CHOICES, table(lines) if choices else "", remark]
     return "\n\n".join(part for part in parts if part)
+
+
+def _estimated(one: Cell, choice: Choice) -> str:
+    """The metric of the setting as the held-out groups tell it, in percent."""
+    balanced = choice["held_out_balanced_accuracy"] if one.metric == "balanced_accuracy" else None
+    found, error = choice["held_out_accuracy"] if balanced is None else balanced, choice["held_out_accuracy_error"]
+    return "" if found is None or error is None else f"{100 * found:.2f}±{100 * error:.2f}"
 
 
 def _order_of_choices(choice: Choice) -> tuple[int, int, float]:

@@ -19,7 +19,12 @@ RUN = ("setting", "dataset", "cell", "method", "options", "seed", "epochs", "cho
 CHOOSING = "choosing"
 """The folder of the runs that hold groups out, inside that of the results."""
 LIKELIHOOD, TEMPERED, HELD_OUT = "held_out_log_likelihood", "held_out_tempered", "held_out_groups"
-DEFAULTS: dict[str, Any] = {"options": {}, "device": "", "curve": [], "chosen": None, TEMPERED: None, HELD_OUT: None}
+ACCURACY, BALANCED, ERROR = "held_out_accuracy", "held_out_balanced_accuracy", "held_out_accuracy_error"
+MAY_BE_NONE = (TEMPERED, ACCURACY, BALANCED, ERROR)
+DEFAULTS: dict[str, Any] = {
+    **{"options": {}, "device": "", "curve": [], "chosen": None, HELD_OUT: None},
+    **dict.fromkeys(MAY_BE_NONE),
+}
 """Fields that may be missing."""
 RUNTIME = "runtime.json"
 """A file that lies beside the runs and is none: the times of `glws paper runtime`."""
@@ -63,12 +68,17 @@ class Choice(Run):
 
     It has never met the test set. held_out_tempered is the same with logits times the factor that is best for it, None
     if that was not noted: predictions that are right but too sure are judged more fairly by it. held_out_groups: how
-    many there were, of instances that were held out; None if groups were held out one by one, a tenth of them. chosen:
-    what was planned for the cell when it was run, None if that was not noted.
+    many there were, of instances that were held out; None if groups were held out one by one, a tenth of them.
+    held_out_accuracy and its like: that on single instances as these groups tell it (`glws.training.evaluate`), None
+    where they do not or it was not noted. chosen: what was planned for the cell when it was run, None if that was not
+    noted.
     """
 
     held_out_log_likelihood: float
     held_out_tempered: float | None
+    held_out_accuracy: float | None
+    held_out_balanced_accuracy: float | None
+    held_out_accuracy_error: float | None
     held_out_groups: int | None
     chosen: dict[str, Any] | None
 
@@ -142,7 +152,7 @@ def _rule(name: str) -> tuple[str, Callable[[Any], bool]]:
         return "a whole number of at least 0", lambda found: type(found) is int and found >= 0
     if name in SHARES:
         return "a number from 0 to 1", _is_share
-    if name == TEMPERED:
+    if name in MAY_BE_NONE:
         return "a number, or nothing", lambda found: found is None or _is_finite(found)
     if name == HELD_OUT:
         return (

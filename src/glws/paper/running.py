@@ -27,10 +27,10 @@ from glws.models import build
 from glws.paper.confidence import network_scores
 from glws.paper.plans import CEILING, Plan, chosen_options, plan
 from glws.paper.published import Cell, cell
-from glws.paper.results import CHOOSING, HELD_OUT, LIKELIHOOD, TEMPERED
+from glws.paper.results import ACCURACY, BALANCED, CHOOSING, ERROR, HELD_OUT, LIKELIHOOD, TEMPERED
 from glws.paper.weakening import SCORED, sets_singly
 from glws.supervision import Labels, Unlabeled
-from glws.training.evaluate import Labelled, held_out_scores, log_probs_of
+from glws.training.evaluate import Labelled, held_out_accuracy, held_out_scores, log_probs_of
 from glws.training.loop import Fitted, fit
 from glws.training.run_folder import RunFolder
 from glws.training.seeds import derived_generator
@@ -131,7 +131,8 @@ def weak_data(
         if not runnable(one):
             raise DataError(f"{one} needs confidences of CLIP, which glws does not bring along")
         given = (images, labels, source.num_classes, made.model, made.look, run.seed, device, made.config.speed)
-        scores = positive_scores(network_scores(*given), one.positive)
+        scored, probabilities = network_scores(*given)
+        images, labels, scores = images[scored], labels[scored], positive_scores(probabilities, one.positive)
     drawn = partial(_drawn, one, run, made)
     if not run.held_out:
         return drawn(images, labels, scores, "weaken"), None
@@ -226,16 +227,20 @@ def _chosen_by(fitted: Fitted, held_out: WeakDataset) -> dict[str, Any]:
     """How well it explains the groups that were held out: log-likelihood for each group, last epoch and all epochs.
 
     And the same with the predictions cooled or warmed as is best: what is known of a group is often explained badly by
-    predictions that are right but too sure.
+    predictions that are right but too sure. And the accuracy on single instances, where these groups tell it.
     """
     curve = [float(row[LIKELIHOOD]) for row in fitted.history if LIKELIHOOD in row]
     tempered = {factor: _tempered(fitted, held_out, factor) for factor in FACTORS}
     best = max(tempered, key=tempered.__getitem__)
+    found = held_out_accuracy(held_out, fitted.predict)
     return {
         LIKELIHOOD: curve[-1],
         HELD_OUT: sum(map(len, held_out.groups)),
         TEMPERED: tempered[best],
         "factor": best,
+        ACCURACY: None if found is None else found.accuracy,
+        BALANCED: None if found is None else found.balanced_accuracy,
+        ERROR: None if found is None else found.standard_error,
         "curve": [round(value, 5) for value in curve],
     }
 

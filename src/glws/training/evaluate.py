@@ -9,11 +9,20 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn import functional
 
 from glws.data.dataset import Instances, WeakDataset, instances_of
 from glws.data.tables.shard import ShardInstances
-from glws.evaluation import WeakScores, scores, weak_scores
+from glws.evaluation import (
+    BagAccuracy,
+    WeakScores,
+    accuracy_from_counts,
+    accuracy_from_presence,
+    scores,
+    weak_scores,
+)
 from glws.inference import Posterior
+from glws.supervision import ClassCounts, PresentClasses, Proportions
 from glws.training.world import World
 
 AT_ONCE = 1024
@@ -113,3 +122,27 @@ def held_out_scores(data: WeakDataset, predict: Predict, world: World | None = N
     entropy = sum(score.entropy * int(answer.lengths[~answer.impossible].sum()) for score, answer in found)
     impossible = sum(score.impossible for score, _ in found)
     return WeakScores(total / max(groups, 1), total / max(instances, 1), entropy / max(instances, 1), impossible)
+
+
+def held_out_accuracy(data: WeakDataset, predict: Predict) -> BagAccuracy | None:
+    """The accuracy on single instances, estimated from bags that were not trained on; None where it cannot be.
+
+    It can from exact counts (`ClassCounts`, `Proportions` of two classes) and from the classes that are present
+    (`PresentClasses` without noise), of one kind.
+    """
+    if len(data.weak) != 1:
+        return None
+    (weak,), (groups,) = data.weak, data.groups
+    table, lengths = groups.padded(torch.arange(len(groups)))
+    numbers, rows = torch.unique(table, return_inverse=True)
+    labels = _predicted(data, numbers, predict).argmax(1)[rows.view_as(table)]
+    real = torch.arange(table.shape[1]) < lengths[:, None]
+    predicted = (functional.one_hot(labels, weak.num_classes) * real[..., None]).sum(1)
+    if isinstance(weak, ClassCounts):
+        return accuracy_from_counts(predicted, weak.counts)
+    if isinstance(weak, Proportions) and weak.num_classes == 2 and torch.equal(weak.low, weak.high):
+        counted = torch.stack([lengths - weak.low, weak.low], 1)
+        return accuracy_from_counts(predicted, counted if weak.counted[1] else counted.flip(1))
+    if isinstance(weak, PresentClasses) and bool((weak.present >= 0).all()) and not bool(weak.flip.any()):
+        return accuracy_from_presence(predicted, weak.present > 0)
+    return None
