@@ -84,8 +84,8 @@ def test_what_cannot_be_told_is_one_line() -> None:
     true, predicted = bags(30, 4)
     with pytest.raises(DataError, match="class 1 is in every bag"):
         accuracy_from_presence(counted(predicted), torch.tensor([[False, True, False]]).expand(30, 3))
-    with pytest.raises(DataError, match="at least 2"):
-        accuracy_from_counts(counted(predicted)[:1], counted(true)[:1])
+    with pytest.raises(DataError, match="at least 30 of them for 3 classes, found 5"):
+        accuracy_from_counts(counted(predicted)[:5], counted(true)[:5])
     with pytest.raises(DataError, match="do not fit"):
         accuracy_from_counts(counted(predicted)[:9], counted(true))
 

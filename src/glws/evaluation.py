@@ -173,8 +173,8 @@ class BagAccuracy:
     """An estimate of the accuracy on single instances from what is known of bags alone.
 
     accuracy: the share of right predictions. balanced_accuracy: the mean over the classes; None where it cannot be had.
-    standard_error: of the accuracy, by leaving out a twentieth of the bags at a time. Estimates can lie a little
-    outside of 0 and 1.
+    standard_error: of the accuracy, by leaving out a twentieth of the bags at a time. An estimate can lie a
+    little above 1: it is unbiased.
     """
 
     accuracy: float
@@ -189,11 +189,12 @@ def accuracy_from_counts(predicted: Int[Tensor, "bags classes"], counts: Int[Ten
 
         E[predicted_b] = counts_b M
 
-    and least squares over bags give M; its diagonal are the recalls. In bags of one instance this is the confusion
-    matrix itself. Classes that never occur are left out.
+    and least squares over bags give M, without bias; its diagonal are the recalls. In bags of one instance this is the
+    confusion matrix itself. Classes that never occur are left out.
 
-    >>> true, seen = torch.tensor([[2, 0], [0, 2], [1, 1]]), torch.tensor([[2, 0], [1, 1], [1, 1]])
-    >>> accuracy_from_counts(seen, true).accuracy
+    >>> true = torch.tensor([[2, 0], [0, 2], [1, 1], [1, 1]]).repeat(5, 1)
+    >>> seen = torch.tensor([[2, 0], [1, 1], [1, 1], [1, 1]]).repeat(5, 1)
+    >>> round(accuracy_from_counts(seen, true).accuracy, 3)
     0.75
     """
     _check_bags(predicted, counts)
@@ -220,9 +221,10 @@ def accuracy_from_presence(
 
     if members of a bag are drawn independently. π_k is what makes Σ_b (1 - π_k)^size_b the number of bags without k.
 
-    >>> present = torch.tensor([[True, False], [False, True], [True, True]])
-    >>> accuracy_from_presence(torch.tensor([[3, 1], [0, 4], [2, 2]]), present).accuracy
-    0.81...
+    >>> present = torch.tensor([[True, False], [False, True], [True, True], [True, True]]).repeat(5, 1)
+    >>> seen = torch.tensor([[3, 1], [0, 4], [2, 2], [1, 3]]).repeat(5, 1)
+    >>> round(accuracy_from_presence(seen, present).accuracy, 3)
+    0.823
     """
     _check_bags(predicted, present)
     if bool(present.all(0).any()):
@@ -256,8 +258,18 @@ def _jackknife(estimate: Callable[[Tensor], float], bags: int) -> float:
     return float(((number - 1) * each.var(unbiased=False)).sqrt())
 
 
+def bags_needed(num_classes: int) -> int:
+    """So many bags tell an accuracy: ten times as many as classes. Of fewer its error is too large to be of use.
+
+    >>> bags_needed(2)
+    20
+    """
+    return 10 * num_classes
+
+
 def _check_bags(predicted: Tensor, known: Tensor) -> None:
     if predicted.shape != known.shape:
         raise DataError(f"{tuple(predicted.shape)} predictions do not fit {tuple(known.shape)} of what is known")
-    if len(known) < 2:
-        raise DataError(f"an accuracy from bags needs at least 2 of them, found {len(known)}")
+    if len(known) < bags_needed(known.shape[1]):
+        wanted = f"{bags_needed(known.shape[1])} of them for {known.shape[1]} classes"
+        raise DataError(f"an accuracy from bags needs at least {wanted}, found {len(known)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from hashlib import sha256
 from pathlib import Path
@@ -52,6 +53,14 @@ def test_without_true_labels_it_says_that_the_accuracy_is_not_known(
     Path(table).write_text(Path(table).read_text().replace("label: truth\n", ""))
     assert run(["train", "--data", table, *QUICK]) == 0
     assert "test accuracy not known: there are no true labels to test on" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("table")
+def test_held_out_bags_tell_the_accuracy_where_they_are_enough(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["train", "--data", "breast_cancer", "--kind", "proportions", "training.epochs=3", "data.held_out=0.5"]
+    assert run(words) == 0
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("held-out groups: ")]
+    assert re.fullmatch(r".*; by them \d+\.\d% of instances are right, give or take \d+\.\d%", said[0])
 
 
 def test_a_dry_run_prints_a_configuration_that_reads_back(table: str, capsys: pytest.CaptureFixture[str]) -> None:

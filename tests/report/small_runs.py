@@ -51,7 +51,10 @@ def small_run(**changes: Any) -> RunContent:
             "auc": None,
             "per_class": (1.0, 0.5, None),
         },
-        weak_scores={"log_likelihood": -1.25, "per_instance": -0.2, "entropy": 0.3, "impossible": 1},
+        weak_scores={
+            **{"log_likelihood": -1.25, "per_instance": -0.2, "entropy": 0.3, "impossible": 1},
+            **{"estimated_accuracy": 0.9125, "estimated_accuracy_error": 0.021},
+        },
         confusion=np.array([[7, 2, 0], [1, 4, 5], [0, 0, 6]]),
         reliability=ReliabilityCurve(np.array([0.45, 0.7, 0.95]), np.array([0.3, 0.8, 0.9]), np.array([4, 1200, 7])),
         examples=(Example(instance(1), "exactly 2 of class 1"), Example(table, "a pair of the same class")),

@@ -257,8 +257,12 @@ def _conclude(console: Console, job: Job, outcome: Outcome) -> None:
     else:
         lines.append("test accuracy not known: there are no true labels to test on")
     if "held_out" in found:
-        weak = found["held_out"]["log_likelihood"]
-        lines.append(f"held-out groups: log-likelihood {weak:.3f} each (0 is perfect)")
+        weak = found["held_out"]
+        told = f"held-out groups: log-likelihood {weak['log_likelihood']:.3f} each (0 is perfect)"
+        if "estimated_accuracy" in weak:
+            told += f"; by them {weak['estimated_accuracy']:.1%} of instances are right"
+            told += f", give or take {2 * weak['estimated_accuracy_error']:.1%}"
+        lines.append(told)
     lines += [f"warning: {warning}" for warning in outcome.warnings[-1:]]
     lines.append(f"report: {outcome.report}")
     for line in lines:

@@ -21,7 +21,7 @@ from glws.jobs.model import job_model
 from glws.methods import AbstractMethod
 from glws.methods.catalogue import build_method
 from glws.report import page
-from glws.training.evaluate import held_out_scores, log_probs_of
+from glws.training.evaluate import held_out_accuracy, held_out_scores, log_probs_of
 from glws.training.loop import Fitted, Training
 from glws.training.metrics_log import TensorBoardMirror
 from glws.training.observer import Observer
@@ -159,4 +159,10 @@ def _final_scores(data: JobData, fitted: Fitted, world: World) -> dict[str, Any]
             "entropy": weak.entropy,
             "impossible": weak.impossible,
         }
+        estimate = held_out_accuracy(data.held_out, fitted.predict, world)
+        if estimate is not None:
+            found["held_out"] |= {
+                "estimated_accuracy": estimate.accuracy,
+                "estimated_accuracy_error": estimate.standard_error,
+            }
     return found

@@ -69,9 +69,22 @@ ENTROPY = Score(
     "What is left open about a label, on average, in nats; 0 is nothing.",
 )
 IMPOSSIBLE = Score("impossible", "Impossible groups", decimal, "How many held-out groups the predictions rule out.")
+ESTIMATED = Score(
+    "estimated_accuracy",
+    "Accuracy as held-out groups tell it",
+    percent,
+    "The share of single instances whose class is predicted right, estimated from what is known of held-out groups "
+    "alone; it needs no true label.",
+)
+ESTIMATED_ERROR = Score(
+    "estimated_accuracy_error",
+    "Standard error of that",
+    percent,
+    "How far the estimate may be off; about twice as much now and then.",
+)
 SCORES = (ACCURACY, BALANCED, MATCHED, CALIBRATION, AREA)
-WEAK_SCORES = (LIKELIHOOD, PER_INSTANCE, ENTROPY, IMPOSSIBLE)
-HEADLINE = ((ACCURACY, BALANCED, MATCHED, CALIBRATION), (LIKELIHOOD,))
+WEAK_SCORES = (ESTIMATED, ESTIMATED_ERROR, LIKELIHOOD, PER_INSTANCE, ENTROPY, IMPOSSIBLE)
+HEADLINE = ((ACCURACY, BALANCED, MATCHED, CALIBRATION), (ESTIMATED, LIKELIHOOD))
 
 
 def headlines(run: RunContent) -> list[ScoreLine]:

@@ -18,6 +18,7 @@ from glws.evaluation import (
     WeakScores,
     accuracy_from_counts,
     accuracy_from_presence,
+    bags_needed,
     scores,
     weak_scores,
 )
@@ -124,18 +125,19 @@ def held_out_scores(data: WeakDataset, predict: Predict, world: World | None = N
     return WeakScores(total / max(groups, 1), total / max(instances, 1), entropy / max(instances, 1), impossible)
 
 
-def held_out_accuracy(data: WeakDataset, predict: Predict) -> BagAccuracy | None:
+def held_out_accuracy(data: WeakDataset, predict: Predict, world: World | None = None) -> BagAccuracy | None:
     """The accuracy on single instances, estimated from bags that were not trained on; None where it cannot be.
 
     It can from exact counts (`ClassCounts`, `Proportions` of two classes) and from the classes that are present
-    (`PresentClasses` without noise), of one kind.
+    (`PresentClasses` without noise, none of them everywhere), of one kind and `bags_needed` of them. With a `world`
+    all processes must ask together, as in `held_out_scores`.
     """
-    if len(data.weak) != 1:
+    if len(data.weak) != 1 or len(data.groups[0]) < bags_needed(data.weak[0].num_classes):
         return None
     (weak,), (groups,) = data.weak, data.groups
     table, lengths = groups.padded(torch.arange(len(groups)))
-    numbers, rows = torch.unique(table, return_inverse=True)
-    labels = _predicted(data, numbers, predict).argmax(1)[rows.view_as(table)]
+    members, rows = torch.unique(table, return_inverse=True)
+    labels = log_probs_of(data.instances, predict, world, members).argmax(1)[rows.view_as(table)]
     real = torch.arange(table.shape[1]) < lengths[:, None]
     predicted = (functional.one_hot(labels, weak.num_classes) * real[..., None]).sum(1)
     if isinstance(weak, ClassCounts):
@@ -143,6 +145,11 @@ def held_out_accuracy(data: WeakDataset, predict: Predict) -> BagAccuracy | None
     if isinstance(weak, Proportions) and weak.num_classes == 2 and torch.equal(weak.low, weak.high):
         counted = torch.stack([lengths - weak.low, weak.low], 1)
         return accuracy_from_counts(predicted, counted if weak.counted[1] else counted.flip(1))
-    if isinstance(weak, PresentClasses) and bool((weak.present >= 0).all()) and not bool(weak.flip.any()):
+    if isinstance(weak, PresentClasses) and _tells_all(weak):
         return accuracy_from_presence(predicted, weak.present > 0)
     return None
+
+
+def _tells_all(weak: PresentClasses) -> bool:
+    known = bool((weak.present >= 0).all()) and not bool(weak.flip.any())
+    return known and not bool((weak.present > 0).all(0).any())
