@@ -94,3 +94,11 @@ def test_a_run_that_was_planned_otherwise_is_no_plain_one() -> None:
     other = run(chosen={"train.learning_rate": 0.5, "draw.std": 3})
     assert changes(other) == {"train.learning_rate": 0.5, "draw.std": 3}
     assert changes(run(chosen={})) == {"train.learning_rate": "default"}
+
+
+def test_what_a_method_does_not_have_can_be_planned_otherwise() -> None:
+    other: dict[str, object] = {"train.learning_rate": 0.5, "e_step": "teacher"}
+    assert is_plain(run(method="supervised", chosen=other))
+    assert changes(run(method="supervised", chosen={"views": "fashion_mnist"})) == {"views": "fashion_mnist"}
+    assert changes(run(method="count_loss", chosen=other)) == {"train.learning_rate": 0.5}
+    assert changes(run(chosen=other)) == other

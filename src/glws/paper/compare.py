@@ -10,7 +10,7 @@ from functools import cache, cached_property
 from typing import NamedTuple
 
 from glws.paper.catalogue import METHODS
-from glws.paper.plans import chosen_options
+from glws.paper.plans import chosen_options, taken
 from glws.paper.published import OURS, Cell, Published, cell, cells
 from glws.paper.results import Record
 
@@ -115,7 +115,8 @@ def changes(record: Record) -> dict[str, object]:
     one = cell(*_place_of(record))
     planned = _task(*_place_of(record)).epochs
     cut = {} if record["epochs"] == planned else {"epochs": record["epochs"]}
-    return {**_replanned(record["chosen"], chosen_options(one)), **record["options"], **cut}
+    then = None if record["chosen"] is None else taken(record["method"], record["chosen"])
+    return {**_replanned(then, taken(record["method"], chosen_options(one))), **record["options"], **cut}
 
 
 def _replanned(then: Mapping[str, object] | None, now: Mapping[str, object]) -> dict[str, object]:

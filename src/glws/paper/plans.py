@@ -94,6 +94,19 @@ def chosen_options(cell: Cell) -> dict[str, Any]:
     return {name: value for entry in found for name, value in entry["options"].items()}
 
 
+def taken(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What a method has of the options chosen for a cell: GLWS all, the ceiling how instances are looked at, and others
+    that, how they are trained, and how weak data are drawn.
+
+    >>> taken("supervised", {"views": "mnist", "e_step": "weak", "train.batch_size": 8})
+    {'views': 'mnist'}
+    """
+    if method == OURS:
+        return dict(options)
+    others = () if method == CEILING else (DRAWN, TRAINED)
+    return {name: value for name, value in options.items() if name in (SEEN, VIEW) or name.startswith(others)}
+
+
 @cache
 def _choices() -> list[dict[str, Any]]:
     return entries("choices")
