@@ -102,3 +102,12 @@ def test_what_a_method_does_not_have_can_be_planned_otherwise() -> None:
     assert changes(run(method="supervised", chosen={"views": "fashion_mnist"})) == {"views": "fashion_mnist"}
     assert changes(run(method="count_loss", chosen=other)) == {"train.learning_rate": 0.5}
     assert changes(run(chosen=other)) == other
+
+
+def test_a_plan_may_have_epochs_of_its_own() -> None:
+    name = "size=10000,priors=0.4-0.6"
+    planned = chosen_options(cell("unlabeled_unlabeled", "cifar10", name))
+    own = {"setting": "unlabeled_unlabeled", "dataset": "cifar10", "cell": name, "chosen": planned}
+    assert is_plain(run(**own, epochs=320))
+    assert changes(run(**own, epochs=50)) == {"epochs": 50}
+    assert is_plain(run(**own, method="supervised", epochs=50))

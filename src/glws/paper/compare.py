@@ -10,7 +10,7 @@ from functools import cache, cached_property
 from typing import NamedTuple
 
 from glws.paper.catalogue import METHODS
-from glws.paper.plans import chosen_options, taken
+from glws.paper.plans import EPOCHS, chosen_options, taken
 from glws.paper.published import OURS, Cell, Published, cell, cells
 from glws.paper.results import Record
 
@@ -106,23 +106,21 @@ def compared(results: Iterable[Record], setting: str | None = None) -> list[Comp
 
 
 def is_plain(record: Record) -> bool:
-    """Whether a run has the options that are planned now, and all epochs of the paper."""
+    """Whether a run has the options that are planned now, and all epochs: the paper's, or those of the plan."""
     return not changes(record)
 
 
 def changes(record: Record) -> dict[str, object]:
     """What a run has that a plain one has not: options, other epochs, what was planned otherwise at its time."""
-    one = cell(*_place_of(record))
-    planned = _task(*_place_of(record)).epochs
+    now = taken(record["method"], chosen_options(cell(*_place_of(record))))
+    then = now if record["chosen"] is None else taken(record["method"], record["chosen"])
+    planned = now.get(EPOCHS, _task(*_place_of(record)).epochs)
     cut = {} if record["epochs"] == planned else {"epochs": record["epochs"]}
-    then = None if record["chosen"] is None else taken(record["method"], record["chosen"])
-    return {**_replanned(then, taken(record["method"], chosen_options(one))), **record["options"], **cut}
+    return {**_replanned(then, now), **record["options"], **cut}
 
 
-def _replanned(then: Mapping[str, object] | None, now: Mapping[str, object]) -> dict[str, object]:
+def _replanned(then: Mapping[str, object], now: Mapping[str, object]) -> dict[str, object]:
     """Options that were planned otherwise; those that were not planned at all are "default"."""
-    if then is None:
-        return {}
     return {name: then.get(name, "default") for name in {**then, **now} if then.get(name) != now.get(name)}
 
 

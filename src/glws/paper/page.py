@@ -37,8 +37,8 @@ RULES = """## How to read the tables
 - *Our ...* are baselines of this package, repaired where the released ones are not what their papers say.
 - The metric is that of the setting, said above each table: what the released code computes, where the text says
   something else. Matched accuracy is for weak labels that know the classes only up to their names.
-- Runs with other options than planned, or with other epochs than the paper's, are never *ours*: they are in the table
-  of ablations.
+- Runs with other options than planned, or with other epochs than the paper's (those of two unlabeled sets on CIFAR-10
+  apart, whose epochs are not the same thing), are never *ours*: they are in the table of ablations.
 - Numbers in square brackets are notes on the published numbers, below each table."""
 
 LEFT = """\

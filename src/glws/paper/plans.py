@@ -20,6 +20,9 @@ DRAWN, TRAINED, SEEN, VIEW, SINGLY = "draw.", "train.", "views", "m_step", "sing
 name of an augmentation, `m_step` the view of it that is trained on; with `singly` GLWS takes unlabeled sets instance by
 instance, so many in a batch. All others are options of the method."""
 
+EPOCHS = f"{TRAINED}epochs"
+"""Epochs of a plan that are not the paper's."""
+
 CEILING = "supervised"
 SUPERVISED = {"lenet5": {"batch_size": 512, "learning_rate": 1e-3}}
 """With all labels, at batches that fill a GPU; AdamW's rate goes with them, that of SGD stays."""
