@@ -123,7 +123,7 @@ def test_a_run_that_holds_groups_out_never_meets_the_test_set(tmp_path: Path, mo
     assert found["held_out_log_likelihood"] == pytest.approx(found["curve"][-1], abs=1e-5)
     assert found["held_out_log_likelihood"] < 0
     assert found["held_out_tempered"] >= found["held_out_log_likelihood"] - 1e-6  # a factor of 1 is among those tried
-    assert found["held_out_groups"] == 250  # as many as are trained on
+    assert found["held_out_groups"] == 750  # three for each that is trained on
     assert not any("accuracy" in name and not name.startswith("held_out") for name in found)
     (choice,) = read_choices(tmp_path)
     assert choice["options"] == {"train.batch_size": 8}

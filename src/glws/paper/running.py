@@ -39,6 +39,8 @@ from glws.training.snapshot import Snapshots
 CLIP = "clip"
 LOOKS = 5
 """How often a run looks at what is held out."""
+BAGS_HELD_OUT = 3
+"""How many bags are held out for each that is trained on: they cost little, and fewer leave much to chance."""
 FACTORS = (0.125, 0.1768, 0.25, 0.3536, 0.5, 0.7071, 1.0, 1.4142, 2.0)
 """What logits are multiplied with to see how well they would explain held-out groups if they were less or more sure."""
 
@@ -139,7 +141,13 @@ def weak_data(
     order = torch.randperm(len(labels), generator=derived_generator("cpu", run.seed, "held out"))
     away, kept = order.tensor_split([round(run.held_out * len(order))])
     sides = [(images[side], labels[side], None if scores is None else scores[side]) for side in (kept, away)]
-    return drawn(*sides[0], "weaken"), _as_samples(drawn(*sides[1], "weaken what is held out"))
+    judged = partial(_drawn, one, run, replace(made, weaken={**made.weaken, **_more_bags(one)}))
+    return drawn(*sides[0], "weaken"), _as_samples(judged(*sides[1], "weaken what is held out"))
+
+
+def _more_bags(one: Cell) -> dict[str, int]:
+    bags = one.configuration.get("num_bags")
+    return {} if bags is None else {"num_bags": BAGS_HELD_OUT * int(bags)}
 
 
 def _drawn(
