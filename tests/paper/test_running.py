@@ -17,7 +17,7 @@ from glws.data import Source, Split
 from glws.paper import cell, cells
 from glws.paper import running as running_module
 from glws.paper.files import concerns, entries
-from glws.paper.plans import chosen_options, plan
+from glws.paper.plans import chosen_options, plan, taken
 from glws.paper.results import read_choices, read_results
 from glws.paper.running import Crowd, PaperRun, run_all, run_cell, runnable
 
@@ -76,7 +76,8 @@ def test_every_runnable_cell_has_a_plan_for_glws_and_the_ceiling() -> None:
     for one in chosen:
         for method in ("glws", "supervised"):
             made = plan(one, method, seed=0, device="cpu")
-            assert made.config.epochs == one.hyper_parameters().epochs
+            planned = taken(method, chosen_options(one)).get("train.epochs", one.hyper_parameters().epochs)
+            assert made.config.epochs == planned
 
 
 def test_a_baseline_that_needs_a_prior_gets_that_of_the_cell() -> None:
