@@ -44,6 +44,9 @@ def em_loss(
         L_U = -Σ_j Σ_k q_j(k) log p_j(k)        q: the posterior of the E-step, held fixed
         L_S = -log Z = -log p(w | x)
 
+    Of groups that got into the data by what is known of them, as balanced bags do (`MultiInstance`, `share`), both have
+    log p(taken | x) added: what is modelled are the labels of groups that were taken.
+
     `log_probs` are the log-softmax outputs that are to be trained (the M-step); `e_log_probs` are those that the
     posterior is computed from: another view of the same instances, a teacher, an earlier epoch. Without them the E-step
     looks through the same eyes. Then, by Fisher's identity, L_U has the very gradient of L_S up to the reduction, and
@@ -77,7 +80,7 @@ def em_loss(
         fit = posterior = infer(log_probs, weak, lengths, evidence)
     else:
         fit, posterior = infer_two(log_probs, e_log_probs, weak, lengths, evidence)
-    guided = _unsupervised(log_probs, posterior, reduction)
+    guided = _unsupervised(log_probs, posterior, fit.log_taken, reduction)
     fitted = _mean(-fit.log_likelihood, ~fit.impossible)
     return EMLoss(_weighted((unsupervised, guided), (supervised, fitted)), guided, fitted, posterior)
 
@@ -88,13 +91,18 @@ def _weighted(*terms: tuple[float, Tensor]) -> Float[Tensor, ""]:
     return torch.stack(parts).sum() if len(parts) > 1 else parts[0] if parts else 0.0 * terms[0][1]
 
 
-def _unsupervised(log_probs: Tensor, posterior: Posterior, reduction: Reduction) -> Float[Tensor, ""]:
-    """-Σ q log p over the groups that are possible; 0 log 0 is 0."""
+def _unsupervised(
+    log_probs: Tensor, posterior: Posterior, log_taken: Tensor | None, reduction: Reduction
+) -> Float[Tensor, ""]:
+    """-Σ q log p + log p(taken | x) over the groups that are possible; 0 log 0 is 0."""
     target = posterior.marginals.to(log_probs.dtype)
-    known = torch.where(target > 0, target * log_probs, 0.0)
+    losses = -torch.where(target > 0, target * log_probs, 0.0).sum(2)
+    if log_taken is not None:
+        losses = losses + (log_taken / posterior.lengths.clamp_min(1))[:, None]
+    counted = target.sum(2) > 0
     if reduction == "group":
-        return _mean(-known.sum((1, 2)), ~posterior.impossible)
-    return _mean(-known.sum(2), target.sum(2) > 0)
+        return _mean(torch.where(counted, losses, 0.0).sum(1), ~posterior.impossible)
+    return _mean(losses, counted)
 
 
 def _mean(values: Tensor, counted: Tensor) -> Float[Tensor, ""]:

@@ -46,6 +46,9 @@ class AbstractForm(ABC):
     is_plain: ClassVar[bool] = False
     """Its answer is a fixed sequence of sums and products: the host looks at no value on the way."""
 
+    taken: AbstractForm | None = None
+    """How likely a group with given labels got into the data, if not all are as likely (`Selected`)."""
+
     @abstractmethod
     def solve(self, potentials: Float[Tensor, "groups instances classes"], lengths: Int[Tensor, "groups"]) -> Answer:
         """log Z and q_j(k), in the dtype of the potentials; garbage-free in padding."""
@@ -203,6 +206,34 @@ class PresenceWeights(AbstractForm):
         arcs = [(0, symbol, int(inside)) for symbol, inside in enumerate(counted)]
         arcs += [(1, symbol, 1) for symbol in range(len(counted))]
         return Automaton(2, len(counted), arcs, final={0: absent, 1: present}).trim()
+
+
+@dataclass(frozen=True, eq=False)
+class Selected(AbstractForm):
+    """Knowledge about groups that got into the data with a probability which depends on their labels.
+
+    `form` has p(w, taken | y), `taken` has p(taken | y). Its answer is that of `form`; `infer` divides by the
+    probability under the predictions that a group is taken at all.
+    """
+
+    form: AbstractForm
+    taken: AbstractForm
+
+    def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
+        """Z = p(w, taken | x), and the posterior, which is the same whether or not one divides."""
+        return self.form.solve(potentials, lengths)
+
+    def automaton(self, group: int, length: int) -> Automaton:
+        """That of p(w, taken | y)."""
+        return self.form.automaton(group, length)
+
+    def engine(self, size: int | None) -> str:
+        """The engine of its form."""
+        return self.form.engine(size)
+
+    def is_unwatched(self, device: torch.device) -> bool:
+        """Where both are."""
+        return self.form.is_unwatched(device) and self.taken.is_unwatched(device)
 
 
 @dataclass(frozen=True, eq=False)

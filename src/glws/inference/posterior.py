@@ -25,12 +25,15 @@ class Posterior:
 
     log_likelihood: log Z = log p(w | x), -inf where no labeling is possible. Differentiable.
     marginals:      q_j(k) = p(y_j = k | x, w), 0 in padding and in impossible groups. Not differentiable: it is the
-                    target of the M-step, and the gradient of log_likelihood.
+                    target of the M-step, and the gradient of log Z.
+    log_taken:      log p(taken | x) of groups that got into the data by what is known of them (`Selected`), else None.
+                    log_likelihood is then log p(w | x, taken) = log Z - log_taken. Differentiable.
     """
 
     log_likelihood: Float[Tensor, "groups"]
     marginals: Float[Tensor, "groups instances classes"]
     _problem: Problem = field(repr=False)
+    log_taken: Float[Tensor, "groups"] | None = None
 
     @property
     def potentials(self) -> Float[Tensor, "groups instances classes"]:
@@ -98,7 +101,9 @@ def infer(
     `log_probs` need not be normalised; `weak` is one automaton for all groups or one for each; `lengths` makes groups
     ragged, and padding may hold anything, NaN included; `evidence` is log e_j(k). `engine`: "auto" takes the fastest;
     "trellis" and "enumeration" (the oracle) answer anything. The gradient of log Z with respect to
-    log_probs is q, by an explicit rule. float16 and bfloat16 are computed in float32 or wider and answered in float32.
+    log_probs is q, by an explicit rule. Of groups that got into the data by what is known of them (`Selected`)
+    log_likelihood is log p(w | x, taken). float16 and bfloat16 are computed in float32 or wider and answered in
+    float32.
 
     An impossible group has log_likelihood -inf, marginals 0 and gradient 0, and is counted in `num_impossible`. An
     empty group has the weight of the empty labeling. NaN or +inf in a real instance raises `DataError`.
@@ -116,7 +121,23 @@ def infer(
     if engine not in ENGINES:
         raise DataError(f"engine must be one of {', '.join(ENGINES)}, found {engine!r}")
     asked = problem(log_probs, weak, lengths, evidence)
-    return Posterior(*_answer(_Question(asked, engine)), asked)
+    log_taken = _log_taken(asked, log_probs, engine)
+    return _posterior(*_answer(_Question(asked, engine)), asked, log_taken)
+
+
+def _posterior(log_z: Tensor, marginals: Tensor, asked: Problem, log_taken: Tensor | None) -> Posterior:
+    if log_taken is None:
+        return Posterior(log_z, marginals, asked)
+    log_likelihood = torch.where(log_z.detach() == -torch.inf, log_z, log_z - log_taken)
+    return Posterior(log_likelihood, marginals, asked, log_taken)
+
+
+def _log_taken(asked: Problem, log_probs: Tensor, engine: str = "auto") -> Float[Tensor, "groups"] | None:
+    """log Σ_y p(taken | y) p(y | x): evidence about the labels has no part in it."""
+    if asked.form.taken is None:
+        return None
+    engine = engine if engine in SPELLED_OUT else "auto"
+    return infer(log_probs, asked.form.taken, asked.lengths, engine=engine).log_likelihood
 
 
 def infer_two(
@@ -131,14 +152,15 @@ def infer_two(
     The second has no gradient: it is the E-step's, which looks at another view.
     """
     first = problem(log_probs, weak, lengths, evidence)
-    second = problem(others.detach().to(log_probs.dtype), first.form, first.lengths, evidence)
+    seen = others.detach().to(log_probs.dtype)
+    second = problem(seen, first.form, first.lengths, evidence)
     potentials, sizes = torch.cat([first.potentials, second.potentials]), torch.cat([first.lengths] * 2)
     asked = _Question(Problem(potentials, sizes, first.form.twice()), "auto")
-    log_likelihood, marginals = _answer(asked)
+    log_z, marginals = _answer(asked)
     groups = len(log_probs)
     return (
-        Posterior(log_likelihood[:groups], marginals[:groups], first),
-        Posterior(log_likelihood[groups:].detach(), marginals[groups:], second),
+        _posterior(log_z[:groups], marginals[:groups], first, _log_taken(first, log_probs)),
+        _posterior(log_z[groups:].detach(), marginals[groups:], second, _log_taken(second, seen)),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 from glws.automata import Automaton
 from glws.automata.explore import explore
 from glws.errors import DataError
-from glws.inference import AbstractForm, Automata, Posterior
+from glws.inference import AbstractForm, Automata, Posterior, Selected
 from glws.inference.forms import PresenceWeights
 from glws.inference.joint import MAX_SET, PresenceSet
 from glws.supervision.abstract import SHARED
@@ -24,6 +24,7 @@ from glws.supervision.noise import (
     absence,
     changed,
     learned_flip,
+    log_rates,
     log_report,
     possible_groups,
     report_counts,
@@ -42,6 +43,13 @@ class MultiInstance(LearnsNoise):
     instance is reported to have one, `flip[1]` that a group with one is reported to have none. A group of no instances
     has none.
 
+    Groups are often chosen by their report: as many of either sort, say, while by chance nearly every long group would
+    have a counted instance. Their labels are then not those of groups as they come, and a model that is told nothing of
+    it finds too few instances of the counted class. With `share`, the share of that class among all instances, what is
+    modelled is p(w | x, taken) for groups that were taken with a probability in proportion to
+
+        (share of groups reported w in these data) / P(reported w | the size of the group, `share`)
+
     >>> weak = MultiInstance.of([1, 0])
     >>> weak.infer(torch.tensor([[[0.8, 0.2], [0.5, 0.5]]] * 2).log()).marginals[:, :, 1]
     tensor([[0.3333, 0.8333],
@@ -51,6 +59,9 @@ class MultiInstance(LearnsNoise):
     present: Int[Tensor, "groups"]
     counted: Bool[Tensor, "classes"] = field(metadata=SHARED)
     flip: Float[Tensor, "2"] = field(metadata=SHARED)
+    share: float | None = field(default=None, metadata=SHARED)
+    reported: tuple[float, float] = field(default=(0.5, 0.5), metadata=SHARED)
+    """The shares of groups that are reported to have none and some."""
 
     @classmethod
     def of(
@@ -59,10 +70,20 @@ class MultiInstance(LearnsNoise):
         counted: int | Sequence[int] = 1,
         num_classes: int = 2,
         flip: float | Numbers = 0.0,
+        share: float | None = None,
     ) -> MultiInstance:
-        """From 1 or True (at least one), 0 or False (none), -1 (not known)."""
+        """From 1 or True (at least one), 0 or False (none), -1 (not known); `share` where groups were chosen by it."""
         marks = classes(present, "present", 2, least=-1)
-        return cls(marks, class_mask(counted, num_classes), rates(flip, "flip", 2))
+        known = cls(marks, class_mask(counted, num_classes), rates(flip, "flip", 2))
+        return known if share is None else known._chosen(share)
+
+    def _chosen(self, share: float) -> MultiInstance:
+        if not 0 < share < 1:
+            raise DataError(f"share, that of the counted class among all instances, must be between 0 and 1: {share}")
+        some, known = int((self.present == 1).sum()), int((self.present >= 0).sum())
+        if not 0 < some < known:
+            raise DataError("groups that were chosen by their report must be of both sorts, found only one")
+        return replace(self, share=float(share), reported=(1 - some / known, some / known))
 
     @classmethod
     def from_labels(
@@ -85,14 +106,40 @@ class MultiInstance(LearnsNoise):
         """How many classes there are."""
         return len(self.counted)
 
-    def form(self, lengths: Int[Tensor, "groups"]) -> PresenceWeights:
+    def form(self, lengths: Int[Tensor, "groups"]) -> AbstractForm:
         """In closed form."""
-        return PresenceWeights(self.counted.expand(len(self), -1), _log_marks(self.present, self.flip))
+        counted, marks = self.counted.expand(len(self), -1), _log_marks(self.present, self.flip)
+        if self.share is None:
+            return PresenceWeights(counted, marks)
+        rates_of_reports = self._log_chances(lengths).to(marks)
+        known = (self.present >= 0)[:, None]
+        own = rates_of_reports.gather(1, self.present.clamp_min(0)[:, None])
+        either = torch.logsumexp(rates_of_reports[:, None] + log_rates(self.flip).to(marks), 2)
+        return Selected(
+            PresenceWeights(counted, marks + torch.where(known, own, 0.0)),
+            PresenceWeights(counted, torch.where(known, either, 0.0)),
+        )
+
+    def _log_chances(self, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups 2"]:
+        """log P(taken | reported none) and log P(taken | reported some), up to what they have in common.
+
+        0 for what cannot be reported of a group of this size.
+        """
+        assert self.share is not None
+        log_none = lengths.double() * math.log1p(-self.share)
+        log_truth = torch.stack([log_none, torch.log(-torch.expm1(log_none))], 1)
+        reports = torch.logsumexp(log_truth[:, :, None] + log_rates(self.flip).double().to(lengths.device), 1)
+        chances = torch.tensor(self.reported, dtype=torch.float64, device=lengths.device).log() - reports
+        return torch.where(reports > -torch.inf, chances, 0.0)
 
     def log_weight(self, group: int, labels: Sequence[int]) -> float:
-        """As written above."""
+        """As written above; of groups that were chosen by it, p(w, taken | y)."""
         counted = {number for number, inside in enumerate(self.counted.tolist()) if inside}
-        return _log_mark(int(self.present[group]), not counted.isdisjoint(labels), self.flip)
+        mark = int(self.present[group])
+        weight = _log_mark(mark, not counted.isdisjoint(labels), self.flip)
+        if self.share is None or mark < 0:
+            return weight
+        return weight + float(self._log_chances(torch.tensor([len(labels)]))[0, mark])
 
     def describe(self, group: int) -> str:
         """At least one or none."""
@@ -108,6 +155,8 @@ class MultiInstance(LearnsNoise):
 
     def counts_here(self, posterior: Posterior) -> Float[Tensor, "2 2"]:
         """How many groups have none and some (rows), and were reported so (columns)."""
+        if self.share is not None:
+            raise DataError("how often reports are wrong cannot be learned of groups that were chosen by their report")
         known = possible_groups(posterior) * (self.present >= 0)
         none = absence(self, posterior, self.counted[None]) * known
         return report_counts(self.present == 1, known - none, known)

@@ -143,7 +143,7 @@ KINDS: dict[str, Kind] = {
         ("reading", "clip"),
     ),
     "noisy_labels": Kind(({"label": "class"},), _noisy_labels, ("rate", "transition")),
-    "multi_instance": Kind(({"present": "flag"}, {"classes": "set"}), _multi_instance, ("counted", "flip")),
+    "multi_instance": Kind(({"present": "flag"}, {"classes": "set"}), _multi_instance, ("counted", "flip", "share")),
     "proportions": Kind(
         ({"count": "count"}, {"share": "share"}, {"low": "count", "high": "count"}, {"counts": "count of each class"}),
         _proportions,

@@ -29,6 +29,7 @@ def multi_instance(
     generator: torch.Generator,
     balanced: bool = True,
     redraw: Redraw = "members",
+    share_known: bool = False,
 ) -> Weakened:
     """Bags, and whether each holds a positive (label 1). Sizes as in `bag_sizes`, members drawn with replacement.
 
@@ -39,11 +40,16 @@ def multi_instance(
     nothing about its label. "bag": by another size too, as the released code does; bags without positives are then
     shorter (by about std² ln(1 - share of positives)), which a model that knows the size can exploit.
 
+    `share_known`: it is known that balanced bags were chosen, and how many of all instances are positive
+    (`MultiInstance`, `share`).
+
     >>> record = multi_instance([0, 0, 0, 1], 4, 5, 1, generator=torch.Generator().manual_seed(0))
     >>> record.statistics["positive_bags"], sorted(record.weak.present.tolist())
     (2.0, [0, 0, 1, 1])
     """
     true, pools = binary_pools(labels)
+    if share_known and not (balanced and redraw == "members"):
+        raise DataError("share_known is for balanced bags of which the members are drawn again, not the size")
     if balanced:
         wanted = torch.arange(checked_number(num_bags, "num_bags")) >= num_bags // 2
         wanted = wanted[torch.randperm(num_bags, generator=generator)]
@@ -53,7 +59,8 @@ def multi_instance(
     counts = _class_counts(bags, true, 2)
     present = counts[:, 1] > 0
     assert not balanced or torch.equal(present, wanted)
-    return Weakened(bags, MultiInstance.of(present.long()), _binary_statistics(bags, counts))
+    weak = MultiInstance.of(present.long(), share=pools.share if share_known else None)
+    return Weakened(bags, weak, _binary_statistics(bags, counts))
 
 
 def multi_instance_classes(
