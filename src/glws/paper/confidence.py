@@ -1,4 +1,4 @@
-"""Confidences for the settings that know one: a network fitted to a part of the data, calibrated, scores the rest."""
+"""Confidences for the settings that know one: networks fitted to one half of the data, calibrated, score the other."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from glws.data.augment import Views
 from glws.data.dataset import TensorInstances, WeakDataset
 from glws.data.groups import Groups
-from glws.data.weaken import crossed_scores, held_out_scores
+from glws.data.weaken import crossed_scores
 from glws.methods import GLWS
 from glws.models import build
 from glws.supervision import Labels
@@ -21,14 +22,13 @@ from glws.training.evaluate import log_probs_of
 from glws.training.loop import Fitted, fit
 
 Speed = Literal["eager", "graphs"]
-HELD_OUT = 0.2
 SMALL = "lenet5"
 TRAINED: dict[bool, dict[str, Any]] = {True: {"epochs": 20}, False: {"epochs": 30, "precision": "bfloat16"}}
 """How networks that score are trained, small ones and others: AdamW at 0.001, batches of 128."""
 
 
 class NetworkClassifier:
-    """A network with the two methods that `held_out_scores` asks for."""
+    """A network with the two methods that `crossed_scores` asks for."""
 
     def __init__(self, model: str, shape: Sequence[int], num_classes: int, look: Views, config: TrainingConfig) -> None:
         self._model, self._shape, self._num_classes = model, tuple(shape), num_classes
@@ -56,17 +56,10 @@ class NetworkClassifier:
 
 def network_scores(
     images: Any, labels: Any, num_classes: int, model: str, look: Views, seed: int, device: str, speed: Speed = "eager"
-) -> tuple[Tensor, Tensor]:
-    """Numbers and probabilities of the instances that are scored, by a network that was not fitted to them.
-
-    LeNet-5 sees a fifth of all instances and scores the others. Of larger networks, which need more to learn from, two
-    see one half each and score the other.
-    """
+) -> Float[Tensor, "instances classes"]:
+    """Probabilities of all instances, each by a network that was fitted to the half it is not in."""
     common: dict[str, Any] = {"seed": seed, "device": device, "deterministic": False, "speed": speed}
     config = TrainingConfig(batch_size=128, **common, **TRAINED[model == SMALL])
     classifier = NetworkClassifier(model, np.asarray(images).shape[1:], num_classes, look, config)
-    given: Any = {"generator": torch.Generator().manual_seed(seed), "classifier": classifier}
-    if model != SMALL:
-        return torch.arange(len(images)), crossed_scores(images, labels, num_classes, **given)
-    found = held_out_scores(images, labels, num_classes, held_out=HELD_OUT, **given)
-    return found.scored, found.probabilities
+    generator = torch.Generator().manual_seed(seed)
+    return crossed_scores(images, labels, num_classes, generator=generator, classifier=classifier)

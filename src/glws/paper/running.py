@@ -133,8 +133,7 @@ def weak_data(
         if not runnable(one):
             raise DataError(f"{one} needs confidences of CLIP, which glws does not bring along")
         given = (images, labels, source.num_classes, made.model, made.look, run.seed, device, made.config.speed)
-        scored, probabilities = network_scores(*given)
-        images, labels, scores = images[scored], labels[scored], positive_scores(probabilities, one.positive)
+        scores = positive_scores(network_scores(*given), one.positive)
     drawn = partial(_drawn, one, run, made)
     if not run.held_out:
         return drawn(images, labels, scores, "weaken"), None
