@@ -72,7 +72,7 @@ def _backward(values: Tensor) -> None:
 
 
 def _same_answer(left: Posterior, right: Posterior, tolerance: float) -> None:
-    _close(left.log_likelihood.double(), right.log_likelihood.double(), tolerance, "log_likelihood")
+    _close(left.log_z.double(), right.log_z.double(), tolerance, "log Z")
     _close(left.marginals.double(), right.marginals.double(), tolerance, "marginals")
 
 
@@ -122,7 +122,7 @@ def check_answer_is_the_sum_over_labelings(case: Case) -> None:
         phi = case.log_probs[group]
         scores = [case.weak.log_weight(group, y) + sum(float(phi[j, k]) for j, k in enumerate(y)) for y in labelings]
         total = torch.tensor(scores, dtype=torch.float64)
-        _close(answer.log_likelihood[group], total.logsumexp(0), 1e-9, f"log_likelihood of group {group}")
+        _close(answer.log_z[group], total.logsumexp(0), 1e-9, f"log Z of group {group}")
         if total.max() > -math.inf:
             share = total.softmax(0)
             for j, k in product(range(length), range(case.weak.num_classes)):
@@ -148,16 +148,16 @@ def check_gradient_is_the_posterior(case: Case) -> None:
     """R4, Fisher's identity: ∂ log Z / ∂ log p_j(k) = q_j(k)."""
     log_probs = case.log_probs.clone().requires_grad_()
     answer = case.infer(log_probs)
-    _backward(answer.log_likelihood[~answer.impossible])
+    _backward(answer.log_z[~answer.impossible])
     assert log_probs.grad is not None, "no gradient"
     _close(log_probs.grad, answer.marginals, 1e-10, "gradient")
 
 
 def check_finite_differences_agree(case: Case) -> None:
-    """The gradient is that of the likelihood itself, in a random direction."""
+    """The gradient is that of log Z itself, in a random direction."""
     direction = torch.randn(case.log_probs.shape, generator=case.generator(), dtype=torch.float64)
     step = 1e-5
-    ahead, behind = (case.infer(case.log_probs + sign * step * direction).log_likelihood for sign in (1, -1))
+    ahead, behind = (case.infer(case.log_probs + sign * step * direction).log_z for sign in (1, -1))
     slope = (ahead - behind) / (2 * step)
     wanted = (case.infer().marginals * direction).sum((1, 2))
     possible = ~case.infer().impossible
@@ -194,8 +194,8 @@ def check_scale_of_predictions_moves_only_the_likelihood(case: Case) -> None:
     shift = torch.randn(case.log_probs.shape[:2], generator=case.generator(), dtype=torch.float64)
     real = torch.arange(case.log_probs.shape[1]) < torch.tensor(case.lengths)[:, None]
     moved, answer = case.infer(case.log_probs + shift[:, :, None]), case.infer()
-    wanted = answer.log_likelihood + torch.where(real, shift, 0.0).sum(1)
-    _close(moved.log_likelihood, wanted, 1e-9, "log_likelihood of scaled predictions")
+    wanted = answer.log_z + torch.where(real, shift, 0.0).sum(1)
+    _close(moved.log_z, wanted, 1e-9, "log Z of scaled predictions")
     _close(moved.marginals, answer.marginals, 1e-9, "marginals of scaled predictions")
 
 
@@ -213,12 +213,12 @@ def check_certain_predictions_stay(case: Case) -> None:
     sure = torch.nn.functional.one_hot(labels, case.weak.num_classes).double()
     log_probs = sure.log().requires_grad_()
     answer = case.infer(log_probs)
-    _backward(answer.log_likelihood)
+    _backward(answer.log_z)
     assert log_probs.grad is not None
     assert bool(log_probs.grad.isfinite().all()), "gradient is not finite at hard zeros"
     for group, length in enumerate(case.lengths):
         wanted = case.weak.log_weight(group, labels[group, :length].tolist())
-        _close(answer.log_likelihood[group].detach(), torch.tensor(wanted, dtype=torch.float64), 1e-9, "log_likelihood")
+        _close(answer.log_z[group].detach(), torch.tensor(wanted, dtype=torch.float64), 1e-9, "log Z")
         rows = sure[group, :length] if wanted > -math.inf else torch.zeros_like(sure[group, :length])
         _close(answer.marginals[group, :length], rows, 1e-9, "posterior of a certain prediction")
 

@@ -9,15 +9,18 @@ from pathlib import Path
 
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
 from strategies import random_log_probs
 from torch import Tensor
 
+from glws import WeakClassifier
 from glws.data import read_table
 from glws.data.weaken import multi_instance
 from glws.errors import DataError
 from glws.inference import Posterior, infer, infer_two
 from glws.objective import em_loss
-from glws.supervision import MultiInstance
+from glws.supervision import MultiInstance, Together
+from glws.testing import check_supervision
 
 
 @dataclass(frozen=True)
@@ -446,3 +449,23 @@ def test_a_table_may_tell_the_share(tmp_path: Path) -> None:
 def test_a_table_with_a_wrong_share_is_refused(tmp_path: Path, share: object, message: str) -> None:
     with pytest.raises(DataError, match=message):
         read_table(described(tmp_path, {"share": share})).supervision()
+
+
+def test_what_is_known_beside_keeps_the_choice() -> None:
+    told, log_probs = WRONG_AT_TIMES, WRONG_AT_TIMES.log_probs(19)
+    weak, nothing = told.weak(), MultiInstance.of([-1] * len(told.marks))
+    alone, beside = (each.infer(log_probs, told.lengths) for each in (weak, Together.of(nothing, weak)))
+    close(beside.log_likelihood, alone.log_likelihood)
+    close(beside.marginals, alone.marginals)
+    with pytest.raises(DataError, match="chosen by one of their weak labels only"):
+        Together.of(weak, weak).infer(log_probs, told.lengths)
+
+
+def test_a_classifier_of_weighted_rows_cannot_learn_of_a_choice() -> None:
+    learner = WeakClassifier(base_estimator=LogisticRegression(), kind="multi_instance", kind_options={"share": 0.3})
+    with pytest.raises(DataError, match="only networks can learn from groups that were chosen"):
+        learner.fit(torch.randn(8, 2).numpy(), [1, 0, 1, 0], groups=[0, 0, 1, 1, 2, 2, 3, 3])
+
+
+def test_it_is_a_kind_like_any_other() -> None:
+    check_supervision(WRONG_AT_TIMES.weak(), WRONG_AT_TIMES.lengths)

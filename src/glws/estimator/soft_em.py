@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from glws.errors import DataError
 from glws.estimator.posteriors import RowPosterior, row_posterior
 from glws.estimator.targets import Known
 
@@ -48,6 +49,7 @@ class SoftEM:
 
     def fit(self, features: Any, known: Known, begun: RowPosterior, rows: Numbers) -> Learned:
         """Starts from a first posterior, and learns from these rows; true labels need no round."""
+        _check_not_chosen(known)
         damped, probs, losses = begun.damped, begun.probs, []
         fold = folds_of(known, rows, self.folds, self.seed)
         for _ in range(self.rounds if is_open(begun, rows) else 0):
@@ -120,6 +122,13 @@ def components(known: Known) -> Numbers:
     size = num_rows + len(lengths)
     edges = coo_array((np.ones(len(members)), (members, owners)), (size, size))
     return np.asarray(connected_components(edges, directed=False)[1][:num_rows], np.int64)
+
+
+def _check_not_chosen(known: Known) -> None:
+    """Weights of rows cannot say that groups were chosen: that is no sum over rows."""
+    for groups, weak in zip(known.groups, known.weak, strict=True):
+        if weak.form(groups.lengths).taken is not None:
+            raise DataError("only networks can learn from groups that were chosen by what is known of them (share)")
 
 
 def seeded(learner: Any, seed: int) -> Any:

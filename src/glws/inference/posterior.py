@@ -46,6 +46,13 @@ class Posterior:
         return self._problem.lengths
 
     @property
+    def log_z(self) -> Float[Tensor, "groups"]:
+        """log Z itself, whose gradient is `marginals`; log_likelihood where there is no `log_taken`."""
+        if self.log_taken is None:
+            return self.log_likelihood
+        return torch.where(self.impossible, self.log_likelihood, self.log_likelihood + self.log_taken)
+
+    @property
     def impossible(self) -> Bool[Tensor, "groups"]:
         """The groups that no labeling of positive probability satisfies."""
         return self.log_likelihood.detach() == -torch.inf
@@ -128,8 +135,9 @@ def infer(
 def _posterior(log_z: Tensor, marginals: Tensor, asked: Problem, log_taken: Tensor | None) -> Posterior:
     if log_taken is None:
         return Posterior(log_z, marginals, asked)
-    log_likelihood = torch.where(log_z.detach() == -torch.inf, log_z, log_z - log_taken)
-    return Posterior(log_likelihood, marginals, asked, log_taken)
+    ratio = log_z - log_taken
+    undivided = (log_z.detach() == -torch.inf) | ratio.detach().isnan()  # impossible, or too large for a float
+    return Posterior(torch.where(undivided, log_z, ratio), marginals, asked, log_taken)
 
 
 def _log_taken(asked: Problem, log_probs: Tensor, engine: str = "auto") -> Float[Tensor, "groups"] | None:

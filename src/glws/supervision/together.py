@@ -12,7 +12,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from glws.errors import DataError
-from glws.inference import AbstractForm, Automata
+from glws.inference import AbstractForm, Automata, Selected
 from glws.inference.forms import TableWeights
 from glws.supervision.abstract import AbstractSupervision
 from glws.supervision.agreement import Agreement
@@ -64,6 +64,12 @@ class Together(AbstractSupervision):
     def form(self, lengths: Int[Tensor, "groups"]) -> AbstractForm:
         """The product of the tables, or of the automata."""
         forms = [_as_table(part.form(lengths)) for part in self.parts]
+        chosen = [form.taken for form in forms if form.taken is not None]
+        if len(chosen) > 1:
+            raise DataError("groups can be chosen by one of their weak labels only, found several with a share")
+        return Selected(self._form(forms, lengths), chosen[0]) if chosen else self._form(forms, lengths)
+
+    def _form(self, forms: Sequence[AbstractForm], lengths: Int[Tensor, "groups"]) -> AbstractForm:
         tables = [form for form in forms if isinstance(form, TableWeights)]
         if len(tables) == len(forms) and len({table.size for table in tables}) == 1:
             return TableWeights(sum((table.log_weights for table in tables[1:]), tables[0].log_weights))
