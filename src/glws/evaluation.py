@@ -72,6 +72,20 @@ def scores(log_probs: Float[Tensor, "instances classes"], labels: Int[Tensor, "i
     )
 
 
+def as_if_even(
+    log_probs: Float[Tensor, "instances classes"], shares: Float[Tensor, "classes"]
+) -> Float[Tensor, "instances classes"]:
+    """Predictions as if all classes were as frequent: p(k | x) / share(k), normalised.
+
+    The likeliest class is then that which makes x likeliest, and of all decisions the one with the best balanced
+    accuracy, if the predictions are right about classes of these shares.
+
+    >>> as_if_even(torch.tensor([[0.8, 0.2]]).log(), torch.tensor([0.9, 0.1])).exp()
+    tensor([[0.3077, 0.6923]])
+    """
+    return (log_probs - shares.to(log_probs).log()).log_softmax(-1)
+
+
 def _known(log_probs: Tensor, labels: Tensor) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
     if log_probs.ndim != 2 or labels.shape != log_probs.shape[:1]:
         raise DataError(

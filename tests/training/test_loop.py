@@ -16,6 +16,7 @@ from glws.data import WeakDataset
 from glws.data.augment import views
 from glws.data.groups import Groups
 from glws.errors import CheckpointError, DataError
+from glws.evaluation import as_if_even, scores
 from glws.methods import GLWS, AbstractMethod, Supervised
 from glws.methods.abstract import Epoch, Setup
 from glws.methods.step import State, Step
@@ -237,6 +238,20 @@ def test_impossible_groups_are_counted_or_stop_training_as_asked() -> None:
     assert fitted.history[0]["impossible_groups"] == 1
     with pytest.raises(DataError, match=r"rule out 1 group\(s\)"):
         fit(Certain(), data, GLWS(e_step="same"), TrainingConfig(epochs=1, batch_size=2, on_impossible="error"))
+
+
+def test_shares_of_classes_change_how_tests_are_judged_and_nothing_else() -> None:
+    plain, told = trained(bags()), trained(bags(), shares=[0.95, 0.05])
+    assert same_weights(plain.model, told.model)
+    x, labels = bags().instances.take(torch.arange(20)), torch.arange(20) % 2
+    even = as_if_even(plain.predict(x), torch.tensor([0.95, 0.05]))
+    torch.testing.assert_close(told.judged(x), even)
+    assert torch.equal(told.predict(x), plain.predict(x))
+    assert torch.equal(plain.judged(x), plain.predict(x))
+    assert told.history[-1]["test_accuracy"] == scores(even, labels).accuracy != plain.history[-1]["test_accuracy"]
+    assert told.history[-1]["held_out_log_likelihood"] == plain.history[-1]["held_out_log_likelihood"]
+    with pytest.raises(DataError, match="2 classes but 3 shares"):
+        trained(bags(), shares=[0.5, 0.3, 0.2])
 
 
 def test_the_wrong_kind_of_weak_label_is_one_line() -> None:

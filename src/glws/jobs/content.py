@@ -36,7 +36,7 @@ INPUT = "input"
 def run_content(run: RunFolder, data: JobData, fitted: Fitted, found: Mapping[str, Any]) -> RunContent:
     """Everything the report of a run shows."""
     groups = list(_judged_groups(data, fitted.predict))
-    curve, table = _tested(data, fitted.predict)
+    curve, table = _tested(data, fitted.judged)
     weak = found.get("held_out")
     return RunContent(
         name=run.path.name,

@@ -148,7 +148,7 @@ def _final_scores(data: JobData, fitted: Fitted, world: World) -> dict[str, Any]
     """The last epoch is the result; the best epoch on the test data stands beside it, so named. All processes ask."""
     found: dict[str, Any] = {}
     if data.test is not None:
-        found |= scores(log_probs_of(data.test.instances, fitted.predict, world), data.test.labels).as_dict()
+        found |= scores(log_probs_of(data.test.instances, fitted.judged, world), data.test.labels).as_dict()
         found["per_class"] = list(found["per_class"])
         found["best_on_test"] = max(float(row["test_accuracy"]) for row in fitted.history if "test_accuracy" in row)
     if data.held_out is not None:

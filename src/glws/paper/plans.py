@@ -23,6 +23,9 @@ instance, so many in a batch. All others are options of the method."""
 EPOCHS = f"{TRAINED}epochs"
 """Epochs of a plan that are not the paper's."""
 
+SHARES = f"{TRAINED}shares"
+"""How frequent the classes are, where balanced accuracy is asked for: of every method, the ceiling too."""
+
 CEILING = "supervised"
 SUPERVISED = {"lenet5": {"batch_size": 512, "learning_rate": 1e-3}}
 """With all labels, at batches that fill a GPU; AdamW's rate goes with them, that of SGD stays."""
@@ -70,7 +73,7 @@ def plan(
         check_known("field of the training", name, [item.name for item in fields(TrainingConfig)])
     chosen = {**chosen_options(cell), **options}
     own = options if method not in (OURS, CEILING) else chosen
-    trained = {**_config(cell, method), **({} if method == CEILING else _beginning(chosen, TRAINED))}
+    trained = {**_config(cell, method), **_beginning(taken(method, chosen), TRAINED)}
     singly = chosen.get(SINGLY) if method == OURS else None
     if singly is not None:
         trained["batch_size"] = singly
@@ -98,8 +101,8 @@ def chosen_options(cell: Cell) -> dict[str, Any]:
 
 
 def taken(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What a method has of the options chosen for a cell: GLWS all, the ceiling how instances are looked at, and others
-    that, how they are trained, and how weak data are drawn.
+    """What a method has of the options chosen for a cell: GLWS all, the ceiling how instances are looked at and how
+    predictions are judged, and others that, how they are trained, and how weak data are drawn.
 
     >>> taken("supervised", {"views": "mnist", "e_step": "weak", "train.batch_size": 8})
     {'views': 'mnist'}
@@ -107,7 +110,7 @@ def taken(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
     if method == OURS:
         return dict(options)
     others = () if method == CEILING else (DRAWN, TRAINED)
-    return {name: value for name, value in options.items() if name in (SEEN, VIEW) or name.startswith(others)}
+    return {name: value for name, value in options.items() if name in (SEEN, VIEW, SHARES) or name.startswith(others)}
 
 
 @cache

@@ -218,7 +218,7 @@ def _described(run: PaperRun, fitted: Fitted, seconds: float) -> dict[str, Any]:
 def _scored(one: Cell, fitted: Fitted, test: Labelled | None) -> dict[str, Any]:
     """How good it is on the test set."""
     assert test is not None
-    final = scores(log_probs_of(test.instances, fitted.predict), test.labels)
+    final = scores(log_probs_of(test.instances, fitted.judged), test.labels)
     curve = [float(row[f"test_{one.metric}"]) for row in fitted.history if f"test_{one.metric}" in row]
     return {
         "accuracy": final.accuracy,

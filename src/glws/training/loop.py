@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from glws.data.augment import Views, views
 from glws.data.dataset import WeakDataset
 from glws.errors import DataError
+from glws.evaluation import as_if_even
 from glws.inference.problem import without_waiting
 from glws.methods import GLWS, AbstractMethod
 from glws.methods.abstract import Epoch, Setup
@@ -41,14 +42,16 @@ Row = dict[str, float | int | str]
 class Fitted:
     """What training leaves: the network, a row of numbers for each epoch, and what the guard had to say.
 
-    `predict` gives log-probabilities for instances as the data hold them. `stopped_by` is the number of the signal
-    that ended training before its time, None if it is complete.
+    `predict` gives log-probabilities for instances as the data hold them; `judged` are those that test scores are of,
+    which differ from them where the training was told the shares of the classes. `stopped_by` is the number of the
+    signal that ended training before its time, None if it is complete.
     """
 
     model: nn.Module
     history: list[Row]
     warnings: list[str]
     predict: Predict
+    judged: Predict
     stopped_by: int | None = None
 
 
@@ -109,6 +112,8 @@ class Training:
             raise DataError("there are no groups to train on")
         self.model = ready(model, config, self.device)
         self.num_classes = data.weak[0].num_classes
+        if config.shares is not None and len(config.shares) != self.num_classes:
+            raise DataError(f"there are {self.num_classes} classes but {len(config.shares)} shares of classes")
         setup = self._setup()
         self.modules = method.modules(setup)
         ready(self.modules, config, self.device)
@@ -158,9 +163,8 @@ class Training:
                     snapshots.save(self, now=True)
                     break
             is_cut = self.step < last
-        return Fitted(
-            self.model, self.history, self.warnings, self.predict, (stop.received or signal.SIGTERM) if is_cut else None
-        )
+        stopped_by = (stop.received or signal.SIGTERM) if is_cut else None
+        return Fitted(self.model, self.history, self.warnings, self.predict, self.judged, stopped_by)
 
     @property
     def progress(self) -> Progress:
@@ -290,7 +294,7 @@ class Training:
         if epoch % self.config.evaluate_every and epoch != self.config.epochs:
             return row
         if test is not None:
-            found = labelled_scores(test, self.predict, self.world)
+            found = labelled_scores(test, self.judged, self.world)
             row |= {f"test_{name}": value for name, value in found.items()}
         if held_out is not None:
             weak = held_out_scores(held_out, self.predict, self.world)
@@ -303,6 +307,11 @@ class Training:
     def predict(self, instances: Tensor) -> Float[Tensor, "rows classes"]:
         """Log-probabilities of instances as they lie, in the plain view, by the network that is evaluated."""
         return self.method.log_probs(self._logits(instances), self.state)
+
+    def judged(self, instances: Tensor) -> Float[Tensor, "rows classes"]:
+        """The predictions that test scores are of: as if all classes were as frequent, where their shares are told."""
+        shares = self.config.shares
+        return self.predict(instances) if shares is None else as_if_even(self.predict(instances), torch.tensor(shares))
 
     def _logits(self, instances: Tensor) -> Float[Tensor, "rows classes"]:
         model = self.averaged if self.config.evaluate_average and self.averaged is not None else self.model
