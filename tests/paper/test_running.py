@@ -182,6 +182,14 @@ def test_what_is_chosen_for_a_cell_is_planned_and_can_be_replaced() -> None:
     assert plan(weak, "count_loss", 0).method.view == "weak"  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("method", ["glws", "supervised", "uum"])
+def test_all_methods_are_judged_alike(method: str) -> None:
+    two, ten = (cell("multi_instance", "mnist", f"classes={number},mean=10") for number in (2, 10))
+    assert plan(two, method, 0).config.shares == (0.9, 0.1)
+    assert plan(ten, method, 0).config.shares is None
+    assert taken(method, chosen_options(two))["train.shares"] == [0.9, 0.1]
+
+
 def test_every_choice_has_a_reason_and_concerns_a_cell() -> None:
     for entry in entries("choices"):
         assert set(entry) <= {"settings", "datasets", "where", "options", "why"}
