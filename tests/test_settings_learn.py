@@ -69,7 +69,7 @@ def handed_to_the_neighbour(log_probs: torch.Tensor, *question: object) -> Simpl
     right = glws.infer(log_probs.detach(), *question)
     wrong = right.marginals.roll(1, 1 if log_probs.shape[1] > 1 else 2)
     likelihood = right.log_likelihood + (wrong * (log_probs - log_probs.detach())).sum((1, 2))
-    return SimpleNamespace(log_likelihood=likelihood, marginals=wrong, impossible=right.impossible)
+    return SimpleNamespace(log_likelihood=likelihood, marginals=wrong, impossible=right.impossible, log_taken=None)
 
 
 # Of two unlabeled sets only the rates are known, and those survive among neighbours.

@@ -87,21 +87,27 @@ def test_ablations_are_told_apart_by_options_epochs_method_and_cell() -> None:
     assert [dict(each.changes) for each in found].count({"epochs": 24}) == 1
 
 
+JUDGED: dict[str, object] = {"train.shares": [0.9, 0.1]}
+
+
 def test_a_run_that_was_planned_otherwise_is_no_plain_one() -> None:
     one = cell("proportions", "mnist", "classes=2,mean=10")
     assert is_plain(run(chosen=chosen_options(one)))
     assert is_plain(run(chosen=None))  # not noted
-    other = run(chosen={"train.learning_rate": 0.5, "draw.std": 3})
+    other = run(chosen={"train.learning_rate": 0.5, "draw.std": 3, **JUDGED})
     assert changes(other) == {"train.learning_rate": 0.5, "draw.std": 3}
-    assert changes(run(chosen={})) == {"train.learning_rate": "default"}
+    assert changes(run(chosen=JUDGED)) == {"train.learning_rate": "default"}
+    assert changes(run(chosen={})) == {"train.learning_rate": "default", "train.shares": "default"}
 
 
 def test_what_a_method_does_not_have_can_be_planned_otherwise() -> None:
     other: dict[str, object] = {"train.learning_rate": 0.5, "e_step": "teacher"}
-    assert is_plain(run(method="supervised", chosen=other))
-    assert changes(run(method="supervised", chosen={"views": "fashion_mnist"})) == {"views": "fashion_mnist"}
-    assert changes(run(method="count_loss", chosen=other)) == {"train.learning_rate": 0.5}
-    assert changes(run(chosen=other)) == other
+    assert is_plain(run(method="supervised", chosen={**other, **JUDGED}))
+    assert changes(run(method="supervised", chosen=other)) == {"train.shares": "default"}
+    seen = {"views": "fashion_mnist"}
+    assert changes(run(method="supervised", chosen={**seen, **JUDGED})) == seen
+    assert changes(run(method="count_loss", chosen={**other, **JUDGED})) == {"train.learning_rate": 0.5}
+    assert changes(run(chosen={**other, **JUDGED})) == other
 
 
 def test_a_plan_may_have_epochs_of_its_own() -> None:
