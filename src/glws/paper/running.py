@@ -41,8 +41,6 @@ LOOKS = 5
 """How often a run looks at what is held out."""
 BAGS_HELD_OUT = 3
 """How many bags are held out for each that is trained on: they cost little, and fewer leave much to chance."""
-PATIENCE = 60.0
-"""Seconds that a process has to save what it does when it is asked to stop."""
 FACTORS = (0.125, 0.1768, 0.25, 0.3536, 0.5, 0.7071, 1.0, 1.4142, 2.0)
 """What logits are multiplied with to see how well they would explain held-out groups if they were less or more sure."""
 
@@ -292,17 +290,13 @@ def run_all(todo: Sequence[PaperRun], crowd: Crowd, report: Callable[[str], None
     except KeyboardInterrupt:
         for worker in workers:
             worker.terminate()  # what they do is saved first
-        _await(workers, PATIENCE)
+        _await(workers)
     return int(failures.value) + sum(worker.exitcode != 0 for worker in workers)
 
 
-def _await(workers: Sequence[Any], patience: float | None = None) -> None:
-    """Until all are done; who takes longer than so many seconds is ended, and keeps what it has saved."""
+def _await(workers: Sequence[Any]) -> None:
     for worker in workers:
-        worker.join(patience)
-        if worker.is_alive():
-            worker.kill()
-            worker.join()
+        worker.join()
 
 
 class _Counter:
