@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -235,7 +236,12 @@ def test_workers_save_what_they_do_when_all_processes_are_asked_to_stop(tmp_path
     words = ["paper", "run", "proportions", "--dataset", "mnist", "--cell", "classes=2,mean=50", "--seeds", "0,1"]
     words += ["--processes", "2", "--epochs", "100000", "--device", "cpu", "--results", str(tmp_path / "results")]
     words += ["--runs", str(tmp_path / "runs"), "--folder", str(folder)]
-    began = subprocess.Popen([sys.executable, "-m", "glws", *words], start_new_session=True, stderr=subprocess.DEVNULL)
+    began = subprocess.Popen(
+        [sys.executable, "-m", "glws", *words],
+        start_new_session=True,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # a background job would have it ignored
+    )
     deadline = time.monotonic() + 120
     while len(list(tmp_path.glob("runs/*/metrics.jsonl"))) < 2:
         assert time.monotonic() < deadline

@@ -66,4 +66,5 @@ def test_memory_and_open_files_stay_constant_over_ten_thousand_steps(tmp_path: P
     growth = uses[most].memory - uses[thousand].memory
     print(f"from step {thousand * STEPS_PER_EPOCH:,} to {most * STEPS_PER_EPOCH:,}: {growth / 1024:,.0f} KiB")
     assert growth < MOST_GROWTH, uses
-    assert uses[most].files == uses[thousand].files, uses
+    last = min(uses[epoch].files for epoch in sorted(uses)[-3:])  # a busy machine may show one that is being written
+    assert last == uses[thousand].files, uses
