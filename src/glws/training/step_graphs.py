@@ -119,7 +119,7 @@ class StepGraphs:
 
 def _clipped(step: Step, gradients: Sequence[Tensor], most: float) -> tuple[Tensor, ...]:
     """The gradients, all together no longer than this."""
-    norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(gradient) for gradient in gradients]))
+    norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(list(gradients))))
     step.note("gradient_norm", norm)
     return torch._foreach_mul(list(gradients), (most / (norm + 1e-6)).clamp_max(1.0))
 
