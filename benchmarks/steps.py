@@ -1,9 +1,10 @@
-"""Milliseconds a training step takes on a GPU, setting by setting, LeNet-5 on MNIST as the paper's cells are trained.
+"""Milliseconds a training step takes on a GPU, setting by setting, as the paper's cells are trained.
 
-    python benchmarks/steps.py --folder data [--speed graphs]
+    python benchmarks/steps.py --folder data [--dataset cifar10] [--speed graphs] [--norm torch]
 
-`--folder` holds the data sets (`glws data` says how they lie). Beside the time of a step: how long the GPU was busy in
-it, and with how many kernels.
+`--folder` holds the data sets (`glws data` says how they lie). MNIST has LeNet-5, CIFAR-10 WRN-28-2, and WRN-34-10 for
+partial labels. `--norm torch` does without the kernels for batch norm and the ReLU after it. Beside the time of a step:
+how long the GPU was busy in it, and with how many kernels.
 """
 
 from __future__ import annotations
@@ -17,22 +18,31 @@ from torch.autograd.profiler_util import DeviceType  # type: ignore[attr-defined
 from torch.profiler import ProfilerActivity, profile
 
 from glws.data import Source, load
-from glws.models import build
+from glws.models import build, norm
 from glws.paper import cell
 from glws.paper.plans import plan
 from glws.paper.running import PaperRun, weak_data
 from glws.training.loop import Training
 from glws.training.world import World
 
-CELLS = (
-    ("partial_labels", "ratio=0.5"),
-    ("multi_instance", "classes=10,mean=10"),
-    ("proportions", "classes=10,mean=20"),
-    ("pair_similarity", "prior=0.4"),
-    ("positive_unlabeled", "positives=1000"),
-    ("unlabeled_unlabeled", "size=30000,priors=0.4-0.6"),
-    ("similar_dissimilar_unlabeled", "similar=10000,dissimilar=0"),
-)
+CELLS = {
+    "mnist": (
+        ("partial_labels", "ratio=0.5"),
+        ("multi_instance", "classes=10,mean=10"),
+        ("proportions", "classes=10,mean=20"),
+        ("pair_similarity", "prior=0.4"),
+        ("positive_unlabeled", "positives=1000"),
+        ("unlabeled_unlabeled", "size=30000,priors=0.4-0.6"),
+        ("similar_dissimilar_unlabeled", "similar=10000,dissimilar=0"),
+    ),
+    "cifar10": (
+        ("partial_labels", "ratio=0.5"),
+        ("multi_instance", "classes=10,mean=10"),
+        ("proportions", "classes=10,mean=10"),
+        ("pair_similarity", "prior=0.6"),
+        ("unlabeled_unlabeled", "size=10000,priors=0.4-0.6"),
+    ),
+}
 WARM_UP, TIMED, PROFILED = 120, 200, 20
 
 
@@ -69,13 +79,17 @@ def main() -> None:
     """A line for each setting."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--dataset", choices=list(CELLS), default="mnist")
     parser.add_argument("--speed", choices=["eager", "graphs"], default="graphs")
+    parser.add_argument("--norm", choices=["kernels", "torch"], default="kernels")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    source = load("mnist", arguments.folder, verify=False)
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {arguments.speed}")
+    if arguments.norm == "torch":
+        norm.fits = lambda maps: False
+    source = load(arguments.dataset, arguments.folder, verify=False)
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {arguments.speed}, norm by {arguments.norm}")
     print("| setting | cell | ms a step | ms of kernels | kernels |\n|---|---|---:|---:|---:|")
-    for setting, name in CELLS:
+    for setting, name in CELLS[arguments.dataset]:
         begun = training(setting, name, source, arguments.speed)
         steps(begun, WARM_UP)
         taken = 1e3 * steps(begun, TIMED) / TIMED

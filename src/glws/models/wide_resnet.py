@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional
 
 from glws.errors import DataError
 from glws.models.layers import Convolution, FullyConnected, check_share, fill, he_fan_out, image_sides, uniform_fan_in
+from glws.models.norm import ActiveNorm
 
 Maps = Float[Tensor, "batch channels height width"]
 
@@ -48,15 +48,13 @@ class WideResNet(nn.Module):
         self.stages = nn.Sequential(
             *(_stage((depth - 4) // 6, outputs[i], outputs[i + 1], 1 if i == 0 else 2, *options) for i in range(3))
         )
-        self.norm = nn.BatchNorm2d(outputs[3], momentum=batch_norm_momentum)
+        self.norm = ActiveNorm(outputs[3], negative_slope, batch_norm_momentum)
         self.output = FullyConnected(outputs[3], num_classes)
-        self.negative_slope = negative_slope
         fill(self, generator, convolutions=he_fan_out, linears=uniform_fan_in)
 
     def forward(self, images: Maps) -> Float[Tensor, "batch classes"]:
         """The logits."""
-        maps = functional.leaky_relu(self.norm(self.stages(self.stem(images))), self.negative_slope)
-        logits: Tensor = self.output(maps.mean((2, 3)))
+        logits: Tensor = self.output(self.norm(self.stages(self.stem(images))).mean((2, 3)))
         return logits
 
 
@@ -65,20 +63,18 @@ class _Block(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, stride: int, dropout: float, slope: float, momentum: float) -> None:
         super().__init__()
-        self.first_norm = nn.BatchNorm2d(inputs, momentum=momentum)
+        self.first_norm = ActiveNorm(inputs, slope, momentum)
         self.first = Convolution(inputs, outputs, 3, stride=stride, padding=1, bias=False)
-        self.second_norm = nn.BatchNorm2d(outputs, momentum=momentum)
+        self.second_norm = ActiveNorm(outputs, slope, momentum)
         self.dropout = nn.Dropout(dropout)
         self.second = Convolution(outputs, outputs, 3, padding=1, bias=False)
         changes = inputs != outputs or stride != 1
         self.shortcut = Convolution(inputs, outputs, 1, stride=stride, bias=False) if changes else None
-        self.slope = slope
 
     def forward(self, maps: Maps) -> Maps:
         """The input plus what the two convolutions make of it."""
-        active = functional.leaky_relu(self.first_norm(maps), self.slope)
-        change = functional.leaky_relu(self.second_norm(self.first(active)), self.slope)
-        change = self.second(self.dropout(change))
+        active = self.first_norm(maps)
+        change = self.second(self.dropout(self.second_norm(self.first(active))))
         result: Tensor = change + (maps if self.shortcut is None else self.shortcut(active))
         return result
 
