@@ -19,6 +19,8 @@ MOST_PARTS = 256
 """Rows are summed in so many parts at most, which keep all of a GPU busy."""
 TILE = 4096
 """Numbers that a program looks at in one go."""
+MOST_ROWS = 1 << 20
+"""More of them have more tiles of 128 channels than can be launched at once."""
 
 
 class ActiveNorm(nn.BatchNorm2d):
@@ -51,9 +53,10 @@ class ActiveNorm(nn.BatchNorm2d):
 
 
 def fits(maps: Maps) -> bool:
-    """Whether the kernels can answer: on a GPU with Triton, channels last, more than one row."""
-    is_laid_out = maps.is_contiguous(memory_format=torch.channels_last)
-    return gpu.is_available(maps) and is_laid_out and maps.dtype != torch.float64 and maps.numel() > maps.shape[1]
+    """Whether the kernels can answer: on a GPU with Triton, channels last, not one row alone and not too many."""
+    if not gpu.is_available(maps) or maps.ndim != 4 or maps.dtype == torch.float64:
+        return False
+    return maps.is_contiguous(memory_format=torch.channels_last) and 1 < _rows(maps)[0] <= MOST_ROWS
 
 
 class _ActiveNorm(torch.autograd.Function):
@@ -96,12 +99,12 @@ def active_norm(
     answers = torch.empty_like(maps)
     old_mean, old_variance, momentum = running or (found, found, 0.0)
     with on_device_of(maps):
-        moments[(parts, blocks)](maps, sums, rows, turns, C=channels, **shape)
+        moments[(blocks, parts)](maps, sums, rows, turns, C=channels, **shape)
         statistics[(-(-channels // 16),)](
             *(maps, sums, weight, bias, found, old_mean, old_variance, rows, epsilon, momentum, parts),
             C=channels, PARTS=power_of_two(parts), COLUMNS=16, REMEMBERED=running is not None,
         )  # fmt: skip
-        normalised[(parts * turns, blocks)](maps, found, answers, rows, leak, C=channels, **shape)
+        normalised[(blocks, parts * turns)](maps, found, answers, rows, leak, C=channels, **shape)
     return answers, found
 
 
@@ -118,9 +121,9 @@ def active_norm_backward(maps: Maps, found: Tensor, above: Maps, leak: float) ->
     above = above.contiguous(memory_format=torch.channels_last)
     sums, below = found.new_empty(2, parts, channels), torch.empty_like(maps)
     with on_device_of(maps):
-        backward_sums[(parts, blocks)](maps, above, found, sums, rows, turns, leak, C=channels, **shape)
+        backward_sums[(blocks, parts)](maps, above, found, sums, rows, turns, leak, C=channels, **shape)
         totals = sums.sum(1)
-        backward[(parts * turns, blocks)](maps, above, found, totals, below, rows, leak, C=channels, **shape)
+        backward[(blocks, parts * turns)](maps, above, found, totals, below, rows, leak, C=channels, **shape)
     return below, totals[0], totals[1]
 
 

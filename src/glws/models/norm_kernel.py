@@ -1,7 +1,8 @@
 """Kernels: batch norm and leaky ReLU over R rows of C channels. The formulas are those of `active_norm`.
 
 What is summed over rows is summed by many programs, each of which leaves a row of its own, and then over these: always
-in the same order, so that the same rows give the same bits.
+in the same order, so that the same rows give the same bits. Programs of the same rows and other channels are
+neighbours: what memory brings along for one of them is there for the next.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ def moments(
     COLUMNS: tl.constexpr,
 ) -> None:
     """Σ (x - s) and Σ (x - s)² over the rows of this program, with s the first row of all: nothing cancels then."""
-    part, parts = tl.program_id(0), tl.num_programs(0)
-    columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    part, parts = tl.program_id(1), tl.num_programs(1)
+    columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     inside = columns < C
     start = tl.load(x + columns, mask=inside, other=0.0).to(tl.float32)
     once, twice = tl.zeros([ROWS, COLUMNS], tl.float32), tl.zeros([ROWS, COLUMNS], tl.float32)
@@ -90,8 +91,8 @@ def normalised(
     COLUMNS: tl.constexpr,
 ) -> None:
     """The answers of one tile."""
-    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
+    columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     inside = columns < C
     mean = tl.load(found + columns, mask=inside, other=0.0)[None, :]
     slope = tl.load(found + 2 * C + columns, mask=inside, other=0.0)[None, :]
@@ -117,8 +118,8 @@ def backward_sums(
     COLUMNS: tl.constexpr,
 ) -> None:
     """Σ g x̂ and Σ g over the rows of this program, g being the gradient before the ReLU."""
-    part, parts = tl.program_id(0), tl.num_programs(0)
-    columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    part, parts = tl.program_id(1), tl.num_programs(1)
+    columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     inside = columns < C
     mean = tl.load(found + columns, mask=inside, other=0.0)[None, :]
     inverse = tl.load(found + C + columns, mask=inside, other=0.0)[None, :]
@@ -152,8 +153,8 @@ def backward(
     COLUMNS: tl.constexpr,
 ) -> None:
     """The gradient of the input in one tile."""
-    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
+    columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     inside = columns < C
     mean = tl.load(found + columns, mask=inside, other=0.0)[None, :]
     inverse = tl.load(found + C + columns, mask=inside, other=0.0)
