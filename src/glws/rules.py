@@ -54,6 +54,15 @@ def several(rule: Rule) -> Rule:
     )
 
 
+def parts_of_one() -> Rule:
+    """Numbers that are a whole together."""
+    _, are_positive = several(real(0, above=True))
+    return (
+        "a list of numbers > 0 that add up to 1",
+        lambda value: are_positive(value) and abs(sum(value) - 1) <= 1e-6,
+    )
+
+
 def either(first: Rule, second: Rule) -> Rule:
     """One or the other."""
     return f"{first[0]}, or {second[0]}", lambda value: first[1](value) or second[1](value)

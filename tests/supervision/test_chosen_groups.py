@@ -445,7 +445,7 @@ def test_a_table_may_tell_the_share(tmp_path: Path) -> None:
     assert weak.flip.tolist() == [0.1, 0.1]
 
 
-@pytest.mark.parametrize(("share", "message"), [(1.2, "must be between 0 and 1: 1.2"), ("much", "do not fit")])
+@pytest.mark.parametrize(("share", "message"), [(1.2, "between 0 and 1: 1.2"), ("much", "between 0 and 1: 'much'")])
 def test_a_table_with_a_wrong_share_is_refused(tmp_path: Path, share: object, message: str) -> None:
     with pytest.raises(DataError, match=message):
         read_table(described(tmp_path, {"share": share})).supervision()

@@ -34,7 +34,7 @@ WRONG_VALUES: dict[type[Any], dict[str, list[Any]]] = {
         "average": [1, -0.1],
         "evaluate_average": [1, "yes", None],
         "evaluate_every": [0, 1.0],
-        "shares": [[0.5, 0.0], [-0.1, 1.1], 0.5, ["half"]],
+        "shares": [[0.5, 0.0], [-0.1, 1.1], 0.5, ["half"], [0.9, 0.3]],
         "speed": ["fast", None],
         "deterministic": [0, "no"],
         "on_impossible": ["raise", True],

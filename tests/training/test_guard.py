@@ -37,6 +37,18 @@ def test_the_rates_are_those_of_all_labelings_written_down() -> None:
     assert torch.allclose(implied_rates(data), enumerated(data), atol=1e-12)
 
 
+def test_of_chosen_bags_somebody_knows_the_share() -> None:
+    """Half of the bags hold one in ten: enumerated with that share, the choice has no say in a bag's posterior."""
+    bags = [[0, 1, 2], [3, 4], [5], [6, 7, 8, 9]]
+    weak = MultiInstance.of([1, 1, 0, 0], share=0.1)
+    total = 0.0
+    for bag in bags[:2]:
+        labelings = itertools.product((0, 1), repeat=len(bag))
+        found = [(sum(labels), math.prod(0.1 if label else 0.9 for label in labels)) for labels in labelings]
+        total += sum(number * chance for number, chance in found) / sum(chance for number, chance in found if number)
+    assert implied_rates(WeakDataset(torch.zeros(10, 1), bags, weak))[1] == pytest.approx(total / 10)
+
+
 def test_of_many_groups_some_stand_for_all() -> None:
     counts = torch.arange(5 * MOST_GROUPS) % 3
     data = WeakDataset(

@@ -22,6 +22,7 @@ from glws.jobs.words import described, learned_from, named
 from glws.report import Example, Instance, KnownPart, RunContent, Surprise
 from glws.supervision import AbstractSupervision, ClassCounts, PresentClasses
 from glws.training.evaluate import Predict, log_probs_of, posteriors
+from glws.training.guard import in_short
 from glws.training.loop import Fitted
 from glws.training.run_folder import RunFolder
 
@@ -53,7 +54,7 @@ def run_content(run: RunFolder, data: JobData, fitted: Fitted, found: Mapping[st
         reliability=curve,
         examples=tuple(_examples(data, groups)),
         surprising=tuple(_surprises(data, groups)),
-        warnings=tuple(fitted.warnings),
+        warnings=tuple(in_short(fitted.warnings)),
     )
 
 

@@ -22,6 +22,7 @@ from glws.methods import AbstractMethod
 from glws.methods.catalogue import build_method
 from glws.report import page
 from glws.training.evaluate import held_out_accuracy, held_out_scores, log_probs_of
+from glws.training.guard import in_short
 from glws.training.loop import Fitted, Training
 from glws.training.metrics_log import TensorBoardMirror
 from glws.training.observer import Observer
@@ -92,14 +93,14 @@ class Job:
             fitted = self.training.run(self.data.test, self.data.held_out, snapshots, observer)
             mirror.close()
         if fitted.stopped_by is not None:
-            return Outcome(run.path, {}, fitted.warnings, fitted.stopped_by)
+            return Outcome(run.path, {}, in_short(fitted.warnings), fitted.stopped_by)
         found = _final_scores(self.data, fitted, world)
         if world.is_first:
             content = run_content(run, own_part(self.data), fitted, found)
             store_content(run, content)
             write_text(run.path / REPORT, page([content]))
             run.finish(found)
-        return Outcome(run.path, found, fitted.warnings)
+        return Outcome(run.path, found, in_short(fitted.warnings))
 
     def _keep_scaling(self, run: RunFolder) -> None:
         if self.data.scaling is not None and not _has_scaling(run):

@@ -45,6 +45,10 @@ class AbstractSupervision(ABC):
         """
         return None
 
+    def told_shares(self) -> Float[Tensor, "classes"] | None:
+        """How frequent the classes are among all instances, where whoever chose the groups tells it; None otherwise."""
+        return None
+
     def interchangeable(self) -> Int[Tensor, "groups"] | None:
         """A number for each group, the same for groups of one population: their instances may be dealt out anew.
 

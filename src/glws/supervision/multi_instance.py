@@ -78,8 +78,9 @@ class MultiInstance(LearnsNoise):
         return known if share is None else known._chosen(share)
 
     def _chosen(self, share: float) -> MultiInstance:
-        if not 0 < share < 1:
-            raise DataError(f"share, that of the counted class among all instances, must be between 0 and 1: {share}")
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
+            said = f"share, that of the counted class among all instances, must be between 0 and 1: {share!r}"
+            raise DataError(said)
         some, known = int((self.present == 1).sum()), int((self.present >= 0).sum())
         if not 0 < some < known:
             raise DataError("groups that were chosen by their report must be of both sorts, found only one")
@@ -105,6 +106,13 @@ class MultiInstance(LearnsNoise):
     def num_classes(self) -> int:  # type: ignore[override]
         """How many classes there are."""
         return len(self.counted)
+
+    def told_shares(self) -> Float[Tensor, "classes"] | None:
+        """Those of `share`, all counted classes alike and all others alike."""
+        if self.share is None:
+            return None
+        some = self.counted.double()
+        return self.share * some / some.sum() + (1 - self.share) * (1 - some) / (1 - some).sum()
 
     def form(self, lengths: Int[Tensor, "groups"]) -> AbstractForm:
         """In closed form."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from glws.rules import check, checked, either, nothing_or, one_of, real, several, switch, text, whole
+from glws.rules import check, checked, either, nothing_or, one_of, parts_of_one, real, several, switch, text, whole
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class TrainingConfig:
     average: float | None = checked(None, nothing_or(real(0, below=1)))
     evaluate_average: bool = checked(False, switch())
     evaluate_every: int = checked(1, whole(1))
-    shares: tuple[float, ...] | None = checked(None, nothing_or(several(real(0, above=True))))
+    shares: tuple[float, ...] | None = checked(None, nothing_or(parts_of_one()))
     speed: Literal["eager", "graphs"] = checked("eager", one_of("eager", "graphs"))
     deterministic: bool = checked(True, switch())
     on_impossible: Literal["skip", "error"] = checked("skip", one_of("skip", "error"))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -14,7 +17,8 @@ CLEARLY_LESS = 0.9
 
 
 def implied_rates(data: WeakDataset) -> Float[Tensor, "classes"]:
-    """The class rates that the weak labels alone suggest: the mean posterior of somebody who knows nothing else.
+    """The class rates that the weak labels alone suggest: the mean posterior of somebody who knows nothing else, unless
+    the shares of the classes are told with them.
 
     >>> from glws.supervision import Proportions
     >>> implied_rates(WeakDataset(torch.zeros(4, 1), [[0, 1, 2, 3]], Proportions.of([1])))
@@ -24,8 +28,10 @@ def implied_rates(data: WeakDataset) -> Float[Tensor, "classes"]:
     for groups, weak in zip(data.groups, data.weak, strict=True):
         chosen = torch.arange(len(groups))[:: max(1, len(groups) // MOST_GROUPS)]
         lengths = groups.lengths[chosen]
-        even = torch.zeros(len(chosen), max(lengths.tolist(), default=0), weak.num_classes, dtype=torch.float64)
-        marginals = weak[chosen].infer(even.log_softmax(-1), lengths).marginals
+        shares = weak.told_shares()
+        shares = torch.full((weak.num_classes,), 1 / weak.num_classes) if shares is None else shares
+        alike = shares.double().log().expand(len(chosen), max(lengths.tolist(), default=0), -1)
+        marginals = weak[chosen].infer(alike, lengths).marginals
         total += marginals.sum((0, 1)) * len(groups) / max(len(chosen), 1)
     return total / total.sum().clamp_min(1e-300)
 
@@ -43,3 +49,25 @@ def collapse(predicted: Float[Tensor, "classes"], implied: Float[Tensor, "classe
         f"{100 * float(predicted[most]):.1f}% of the training instances are predicted to be of class {most}, "
         f"the weak labels alone suggest {100 * float(implied[most]):.1f}%"
     )
+
+
+def in_short(warnings: Sequence[str]) -> list[str]:
+    """One line for epochs that follow each other, with the words of the last.
+
+    >>> in_short(["epoch 2: 99.0% ...", "epoch 3: 99.5% ...", "epoch 7: 99.9% ..."])
+    ['epochs 2 to 3: 99.5% ...', 'epoch 7: 99.9% ...']
+    """
+    lines, first, last = list[str](), 0, -1
+    for warning in warnings:
+        found = re.match(r"epoch (\d+): (.*)", warning, re.DOTALL)
+        if found is None:
+            lines.append(warning)
+            continue
+        epoch, words = int(found[1]), found[2]
+        if lines and epoch == last + 1:
+            lines[-1] = f"epochs {first} to {epoch}: {words}"
+        else:
+            first = epoch
+            lines.append(warning)
+        last = epoch
+    return lines

@@ -282,8 +282,11 @@ class Training:
         self.history.append(row)
         message = collapse(self.meters.predicted_rates(), self.implied)
         if message is not None:
-            self.warnings.append(f"epoch {row['epoch']}: {message}")
-            observer.warned(self.warnings[-1])
+            epoch = int(row["epoch"])
+            is_old = bool(self.warnings) and self.warnings[-1].startswith(f"epoch {epoch - 1}:")
+            self.warnings.append(f"epoch {epoch}: {message}")
+            if not is_old:
+                observer.warned(self.warnings[-1])
         observer.epoch_ended(row)
         return row
 

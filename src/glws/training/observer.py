@@ -25,4 +25,4 @@ class Observer:
         """An epoch is over; the row is what the log says of it."""
 
     def warned(self, message: str) -> None:
-        """Something is wrong, though training goes on."""
+        """Something is wrong, though training goes on; said once for epochs that follow each other."""
