@@ -72,6 +72,19 @@ def test_a_kind_whose_definition_disagrees_is_caught() -> None:
         check_supervision(Upside(torch.tensor([True, False])), [3, 2])
 
 
+@dataclass(frozen=True, eq=False)
+class Boasting(AtLeastOne):
+    """Says more of the bags than it knows."""
+
+    def known_presence(self) -> Tensor:
+        return torch.stack([torch.ones_like(self.positive), self.positive], 1)
+
+
+def test_a_kind_that_says_more_than_it_knows_is_caught() -> None:
+    with pytest.raises(AssertionError, match=r"is_so_in_every_labeling.*group 0 may be"):
+        check_supervision(Boasting(torch.tensor([True, False])), [3, 2])
+
+
 def test_a_group_that_nothing_satisfies_is_named() -> None:
     with pytest.raises(ValueError, match=r'group 1: "count\(1\) == 5" cannot hold in a group of 3 instances'):
         Constraints.of(["any(1)", "count(1) == 5"], 2).check([2, 3], 2)

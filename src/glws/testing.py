@@ -305,6 +305,19 @@ def check_entropy_is_that_of_the_labelings(case: Case) -> None:
         _close(entropies[group], wanted, 1e-9, f"entropy of group {group}")
 
 
+def check_what_is_known_exactly_is_so_in_every_labeling(case: Case) -> None:
+    """`known_counts` and `known_presence`, where there are any, are those of all labelings that can be."""
+    counts, present = case.weak.known_counts(torch.tensor(case.lengths)), case.weak.known_presence()
+    if counts is None and present is None:
+        return
+    for group, labels in [(number, y) for number in range(len(case.weak)) for y in case.labelings(number)]:
+        if case.weak.log_weight(group, labels) > -math.inf:
+            found = torch.bincount(torch.tensor(labels, dtype=torch.int64), minlength=case.weak.num_classes)
+            for known, wanted in ((counts, found), (present, found > 0)):
+                agrees = known is None or torch.equal(known[group], wanted)
+                assert agrees, f"group {group} may be {labels}, which is not what is said to be known"
+
+
 CHECKS: tuple[Callable[[Case], None], ...] = (
     check_has_one_weak_label_for_each_group,
     check_data_check_passes,
@@ -328,5 +341,6 @@ CHECKS: tuple[Callable[[Case], None], ...] = (
     check_nan_predictions_are_refused,
     check_mode_and_samples_are_possible,
     check_entropy_is_that_of_the_labelings,
+    check_what_is_known_exactly_is_so_in_every_labeling,
 )
 """Every check, in the order in which a new kind is best made to pass them."""

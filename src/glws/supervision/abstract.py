@@ -8,7 +8,7 @@ from dataclasses import Field, fields, replace
 from typing import Any, TypeVar
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from glws.automata import Automaton
@@ -47,6 +47,17 @@ class AbstractSupervision(ABC):
 
     def told_shares(self) -> Float[Tensor, "classes"] | None:
         """How frequent the classes are among all instances, where whoever chose the groups tells it; None otherwise."""
+        return None
+
+    def known_counts(self, lengths: Int[Tensor, "groups"]) -> Int[Tensor, "groups classes"] | None:
+        """How often each class occurs in each group, where exactly that is known; None otherwise.
+
+        From it, or from `known_presence`, the accuracy on single instances can be told without a single label.
+        """
+        return None
+
+    def known_presence(self) -> Bool[Tensor, "groups classes"] | None:
+        """Which classes occur in each group, where exactly that is known; None otherwise."""
         return None
 
     def interchangeable(self) -> Int[Tensor, "groups"] | None:

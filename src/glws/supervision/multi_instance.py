@@ -225,6 +225,10 @@ class PresentClasses(LearnsNoise):
         rates_of_flips = (float(self.flip[0]), float(self.flip[1]))
         return Automata(tuple(_set_automaton(tuple(row), rates_of_flips) for row in sets.tolist()), index)
 
+    def known_presence(self) -> Bool[Tensor, "groups classes"] | None:
+        """Where all of it is reported, and reports are right."""
+        return self.present > 0 if bool((self.present >= 0).all()) and not bool(self.flip.any()) else None
+
     def log_weight(self, group: int, labels: Sequence[int]) -> float:
         """As written above."""
         marks = self.present[group].tolist()

@@ -107,6 +107,12 @@ class Proportions(AbstractSupervision):
         known = Exactly(self.low) if torch.equal(self.low, self.high) else Between(self.low, self.high)
         return Counts(self.counted.expand(len(self), -1), known, only_counted(self.counted.cpu().numpy()))
 
+    def known_counts(self, lengths: Int[Tensor, "groups"]) -> Int[Tensor, "groups classes"] | None:
+        """Of two classes, where no count is a range."""
+        if self.num_classes != 2 or int(self.counted.sum()) != 1 or not torch.equal(self.low, self.high):
+            return None
+        return torch.where(self.counted, self.low[:, None], (lengths - self.low)[:, None])
+
     def log_weight(self, group: int, labels: Sequence[int]) -> float:
         """As written above."""
         count = sum(bool(self.counted[label]) for label in labels)
@@ -164,6 +170,10 @@ class ClassCounts(AbstractSupervision):
     def form(self, lengths: Int[Tensor, "groups"]) -> JointCounts:
         """By the joint counts."""
         return JointCounts(self.counts, self.method, most_states(self.counts))
+
+    def known_counts(self, lengths: Int[Tensor, "groups"]) -> Int[Tensor, "groups classes"] | None:
+        """All of them."""
+        return self.counts
 
     def log_weight(self, group: int, labels: Sequence[int]) -> float:
         """As written above."""

@@ -23,7 +23,6 @@ from glws.evaluation import (
     weak_scores,
 )
 from glws.inference import Posterior
-from glws.supervision import ClassCounts, PresentClasses, Proportions
 from glws.training.world import World
 
 AT_ONCE = 1024
@@ -128,9 +127,9 @@ def held_out_scores(data: WeakDataset, predict: Predict, world: World | None = N
 def held_out_accuracy(data: WeakDataset, predict: Predict, world: World | None = None) -> BagAccuracy | None:
     """The accuracy on single instances, estimated from bags that were not trained on; None where it cannot be.
 
-    It can from exact counts (`ClassCounts`, `Proportions` of two classes) and from the classes that are present
-    (`PresentClasses` without noise, none of them everywhere), of one kind and `bags_needed` of them. With a `world`
-    all processes must ask together, as in `held_out_scores`.
+    It can from exact counts (`known_counts`: `ClassCounts`, `Proportions` of two classes) and from the classes that
+    are present (`known_presence`: `PresentClasses` without noise; none of them everywhere), of one kind and
+    `bags_needed` of them. With a `world` all processes must ask together, as in `held_out_scores`.
     """
     if len(data.weak) != 1 or len(data.groups[0]) < bags_needed(data.weak[0].num_classes):
         return None
@@ -140,16 +139,9 @@ def held_out_accuracy(data: WeakDataset, predict: Predict, world: World | None =
     labels = log_probs_of(data.instances, predict, world, members).argmax(1)[rows.view_as(table)]
     real = torch.arange(table.shape[1]) < lengths[:, None]
     predicted = (functional.one_hot(labels, weak.num_classes) * real[..., None]).sum(1)
-    if isinstance(weak, ClassCounts):
-        return accuracy_from_counts(predicted, weak.counts)
-    if isinstance(weak, Proportions) and weak.num_classes == 2 and torch.equal(weak.low, weak.high):
-        counted = torch.stack([lengths - weak.low, weak.low], 1)
-        return accuracy_from_counts(predicted, counted if weak.counted[1] else counted.flip(1))
-    if isinstance(weak, PresentClasses) and _tells_all(weak):
-        return accuracy_from_presence(predicted, weak.present > 0)
+    counts, present = weak.known_counts(lengths), weak.known_presence()
+    if counts is not None:
+        return accuracy_from_counts(predicted, counts)
+    if present is not None and not bool(present.all(0).any()):
+        return accuracy_from_presence(predicted, present)
     return None
-
-
-def _tells_all(weak: PresentClasses) -> bool:
-    known = bool((weak.present >= 0).all()) and not bool(weak.flip.any())
-    return known and not bool((weak.present > 0).all(0).any())
