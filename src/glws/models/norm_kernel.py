@@ -7,7 +7,31 @@ neighbours: what memory brings along for one of them is there for the next.
 
 from __future__ import annotations
 
-from glws.inference.gpu.language import Number, Pointer, jit, tl
+from glws.inference.gpu.language import Block, Number, Pointer, jit, tl
+
+
+@jit
+def of_channels(table: "Pointer", row: tl.constexpr, columns: "Block", C: tl.constexpr) -> "Block":
+    """A row of a table of channels, to stand beside a tile."""
+    return tl.load(table + row * C + columns, mask=columns < C, other=0.0)[None, :]
+
+
+@jit
+def inside(rows: "Block", columns: "Block", R: "Number", C: tl.constexpr) -> "Block":
+    """Which places of a tile there are."""
+    return (rows < R)[:, None] & (columns < C)[None, :]
+
+
+@jit
+def places(rows: "Block", columns: "Block", C: tl.constexpr) -> "Block":
+    """Where they lie."""
+    return rows.to(tl.int64)[:, None] * C + columns[None, :]
+
+
+@jit
+def through_relu(gradient: "Block", value: "Block", slope: "Block", shift: "Block", leak: "Number") -> "Block":
+    """The gradient before the ReLU, from that behind it."""
+    return tl.where(value * slope + shift > 0.0, gradient, gradient * leak)
 
 
 @jit
@@ -23,18 +47,17 @@ def moments(
     """Σ (x - s) and Σ (x - s)² over the rows of this program, with s the first row of all: nothing cancels then."""
     part, parts = tl.program_id(1), tl.num_programs(1)
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
-    inside = columns < C
-    start = tl.load(x + columns, mask=inside, other=0.0).to(tl.float32)
+    start = of_channels(x, 0, columns, C).to(tl.float32)
     once, twice = tl.zeros([ROWS, COLUMNS], tl.float32), tl.zeros([ROWS, COLUMNS], tl.float32)
     for turn in range(turns):
         rows = (turn * parts + part) * ROWS + tl.arange(0, ROWS)
-        real = (rows < R)[:, None] & inside[None, :]
-        value = tl.load(x + rows.to(tl.int64)[:, None] * C + columns[None, :], mask=real, other=0.0).to(tl.float32)
-        value = tl.where(real, value - start[None, :], 0.0)
+        real = inside(rows, columns, R, C)
+        value = tl.load(x + places(rows, columns, C), mask=real, other=0.0).to(tl.float32)
+        value = tl.where(real, value - start, 0.0)
         once += value
         twice += value * value
-    tl.store(sums + part * C + columns, tl.sum(once, 0), mask=inside)
-    tl.store(sums + (parts + part) * C + columns, tl.sum(twice, 0), mask=inside)
+    tl.store(sums + part * C + columns, tl.sum(once, 0), mask=columns < C)
+    tl.store(sums + (parts + part) * C + columns, tl.sum(twice, 0), mask=columns < C)
 
 
 @jit
@@ -55,28 +78,26 @@ def statistics(
     COLUMNS: tl.constexpr,
     REMEMBERED: tl.constexpr,
 ) -> None:
-    """Mean, 1/σ and the line a x + b of some channels; what is remembered of both moves towards them."""
+    """Mean, 1/σ, weight/σ and bias of some channels; what is remembered of mean and variance moves towards them."""
     part = tl.arange(0, PARTS)
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
-    inside = columns < C
-    real = (part < parts)[:, None] & inside[None, :]
-    places = part[:, None] * C + columns[None, :]
-    once = tl.sum(tl.load(sums + places, mask=real, other=0.0), 0) / R
-    twice = tl.sum(tl.load(sums + parts * C + places, mask=real, other=0.0), 0) / R
-    mean = tl.load(x + columns, mask=inside, other=0.0).to(tl.float32) + once
+    there = columns < C
+    real = inside(part, columns, parts, C)
+    once = tl.sum(tl.load(sums + places(part, columns, C), mask=real, other=0.0), 0) / R
+    twice = tl.sum(tl.load(sums + places(parts + part, columns, C), mask=real, other=0.0), 0) / R
+    mean = tl.load(x + columns, mask=there, other=0.0).to(tl.float32) + once
     variance = tl.maximum(twice - once * once, 0.0)
     inverse = 1.0 / tl.sqrt(variance + epsilon)
-    slope = tl.load(weight + columns, mask=inside, other=0.0) * inverse
-    tl.store(found + columns, mean, mask=inside)
-    tl.store(found + C + columns, inverse, mask=inside)
-    tl.store(found + 2 * C + columns, slope, mask=inside)
-    tl.store(found + 3 * C + columns, tl.load(bias + columns, mask=inside, other=0.0), mask=inside)
+    tl.store(found + columns, mean, mask=there)
+    tl.store(found + C + columns, inverse, mask=there)
+    tl.store(found + 2 * C + columns, tl.load(weight + columns, mask=there, other=0.0) * inverse, mask=there)
+    tl.store(found + 3 * C + columns, tl.load(bias + columns, mask=there, other=0.0), mask=there)
     if REMEMBERED:
-        before = tl.load(running_mean + columns, mask=inside, other=0.0)
-        tl.store(running_mean + columns, before + momentum * (mean - before), mask=inside)
-        before = tl.load(running_variance + columns, mask=inside, other=0.0)
+        before = tl.load(running_mean + columns, mask=there, other=0.0)
+        tl.store(running_mean + columns, before + momentum * (mean - before), mask=there)
+        before = tl.load(running_variance + columns, mask=there, other=0.0)
         unbiased = variance * (R / tl.maximum(R - 1.0, 1.0))
-        tl.store(running_variance + columns, before + momentum * (unbiased - before), mask=inside)
+        tl.store(running_variance + columns, before + momentum * (unbiased - before), mask=there)
 
 
 @jit
@@ -93,15 +114,12 @@ def normalised(
     """The answers of one tile."""
     rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
-    inside = columns < C
-    mean = tl.load(found + columns, mask=inside, other=0.0)[None, :]
-    slope = tl.load(found + 2 * C + columns, mask=inside, other=0.0)[None, :]
-    shift = tl.load(found + 3 * C + columns, mask=inside, other=0.0)[None, :]
-    real = (rows < R)[:, None] & inside[None, :]
-    places = rows.to(tl.int64)[:, None] * C + columns[None, :]
-    value = (tl.load(x + places, mask=real, other=0.0).to(tl.float32) - mean) * slope + shift
+    real = inside(rows, columns, R, C)
+    value = tl.load(x + places(rows, columns, C), mask=real, other=0.0).to(tl.float32)
+    value = (value - of_channels(found, 0, columns, C)) * of_channels(found, 2, columns, C)
+    value += of_channels(found, 3, columns, C)
     value = tl.where(value > 0.0, value, value * leak)
-    tl.store(y + places, value.to(y.dtype.element_ty), mask=real)
+    tl.store(y + places(rows, columns, C), value.to(y.dtype.element_ty), mask=real)
 
 
 @jit
@@ -120,23 +138,19 @@ def backward_sums(
     """Σ g x̂ and Σ g over the rows of this program, g being the gradient before the ReLU."""
     part, parts = tl.program_id(1), tl.num_programs(1)
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
-    inside = columns < C
-    mean = tl.load(found + columns, mask=inside, other=0.0)[None, :]
-    inverse = tl.load(found + C + columns, mask=inside, other=0.0)[None, :]
-    slope = tl.load(found + 2 * C + columns, mask=inside, other=0.0)[None, :]
-    shift = tl.load(found + 3 * C + columns, mask=inside, other=0.0)[None, :]
+    mean, inverse = of_channels(found, 0, columns, C), of_channels(found, 1, columns, C)
+    slope, shift = of_channels(found, 2, columns, C), of_channels(found, 3, columns, C)
     with_x, alone = tl.zeros([ROWS, COLUMNS], tl.float32), tl.zeros([ROWS, COLUMNS], tl.float32)
     for turn in range(turns):
         rows = (turn * parts + part) * ROWS + tl.arange(0, ROWS)
-        real = (rows < R)[:, None] & inside[None, :]
-        places = rows.to(tl.int64)[:, None] * C + columns[None, :]
-        value = tl.load(x + places, mask=real, other=0.0).to(tl.float32) - mean
-        gradient = tl.load(above + places, mask=real, other=0.0).to(tl.float32)
-        gradient = tl.where(value * slope + shift > 0.0, gradient, gradient * leak)
+        real = inside(rows, columns, R, C)
+        value = tl.load(x + places(rows, columns, C), mask=real, other=0.0).to(tl.float32) - mean
+        gradient = tl.load(above + places(rows, columns, C), mask=real, other=0.0).to(tl.float32)
+        gradient = through_relu(gradient, value, slope, shift, leak)
         with_x += gradient * (value * inverse)
         alone += gradient
-    tl.store(sums + part * C + columns, tl.sum(with_x, 0), mask=inside)
-    tl.store(sums + (parts + part) * C + columns, tl.sum(alone, 0), mask=inside)
+    tl.store(sums + part * C + columns, tl.sum(with_x, 0), mask=columns < C)
+    tl.store(sums + (parts + part) * C + columns, tl.sum(alone, 0), mask=columns < C)
 
 
 @jit
@@ -155,17 +169,13 @@ def backward(
     """The gradient of the input in one tile."""
     rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
-    inside = columns < C
-    mean = tl.load(found + columns, mask=inside, other=0.0)[None, :]
-    inverse = tl.load(found + C + columns, mask=inside, other=0.0)
-    slope = tl.load(found + 2 * C + columns, mask=inside, other=0.0)[None, :]
-    shift = tl.load(found + 3 * C + columns, mask=inside, other=0.0)[None, :]
-    along = (tl.load(totals + columns, mask=inside, other=0.0) * inverse / R)[None, :]
-    evenly = (tl.load(totals + C + columns, mask=inside, other=0.0) / R)[None, :]
-    real = (rows < R)[:, None] & inside[None, :]
-    places = rows.to(tl.int64)[:, None] * C + columns[None, :]
-    value = tl.load(x + places, mask=real, other=0.0).to(tl.float32) - mean
-    gradient = tl.load(above + places, mask=real, other=0.0).to(tl.float32)
-    gradient = tl.where(value * slope + shift > 0.0, gradient, gradient * leak)
-    gradient = slope * (gradient - evenly - value * along)
-    tl.store(below + places, gradient.to(below.dtype.element_ty), mask=real)
+    real = inside(rows, columns, R, C)
+    slope, shift = of_channels(found, 2, columns, C), of_channels(found, 3, columns, C)
+    along = of_channels(totals, 0, columns, C) * of_channels(found, 1, columns, C) / R
+    value = tl.load(x + places(rows, columns, C), mask=real, other=0.0).to(tl.float32) - of_channels(
+        found, 0, columns, C
+    )
+    gradient = tl.load(above + places(rows, columns, C), mask=real, other=0.0).to(tl.float32)
+    gradient = through_relu(gradient, value, slope, shift, leak)
+    gradient = slope * (gradient - of_channels(totals, 1, columns, C) / R - value * along)
+    tl.store(below + places(rows, columns, C), gradient.to(below.dtype.element_ty), mask=real)
