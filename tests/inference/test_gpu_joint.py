@@ -1,4 +1,5 @@
-"""The kernel for class counts against plain torch: on a CUDA device, or interpreted (TRITON_INTERPRET=1)."""
+"""The kernels for class counts and sets of classes against plain torch: on a CUDA device, or interpreted
+(TRITON_INTERPRET=1)."""
 
 from __future__ import annotations
 
@@ -10,8 +11,9 @@ import torch
 from torch import Tensor
 
 from glws.inference.gpu.joint import gpu_joint_posterior
-from glws.inference.joint import JointCounts
-from glws.inference.joint.limits import most_states
+from glws.inference.gpu.sets import gpu_set_posterior
+from glws.inference.joint import JointCounts, PresenceSet
+from glws.inference.joint.limits import largest_set, most_states
 
 HAS_CUDA = torch.cuda.is_available()
 if importlib.util.find_spec("triton") is None or not (HAS_CUDA or os.environ.get("TRITON_INTERPRET") == "1"):
@@ -51,3 +53,47 @@ def test_the_kernel_gives_the_answers_of_plain_torch(
     tolerance = TOLERANCE[dtype]
     torch.testing.assert_close(answer[0].cpu(), expected[0], rtol=tolerance, atol=tolerance)
     torch.testing.assert_close(answer[1].cpu(), expected[1], rtol=0.0, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize(("instances", "classes", "scale"), SMALL + LARGE)
+def test_the_kernel_for_sets_gives_the_answers_of_plain_torch(
+    instances: int, classes: int, scale: float, dtype: torch.dtype
+) -> None:
+    potentials, counts, lengths = ragged(instances, classes, scale, dtype)
+    present = counts > 0
+    present[3] = torch.arange(classes) <= int(lengths[3])  # one class more than there are instances, where that can be
+    expected = PresenceSet(present).solve(potentials, lengths)
+    largest = largest_set(present, lengths)
+    assert largest is not None
+    answer = gpu_set_posterior(potentials.to(DEVICE), present.to(DEVICE), lengths.to(DEVICE), largest[0])
+    tolerance = TOLERANCE[dtype]
+    torch.testing.assert_close(answer[0].cpu(), expected[0], rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(answer[1].cpu(), expected[1], rtol=0.0, atol=tolerance)
+
+
+def test_sets_too_improbable_for_a_float_and_the_empty_set() -> None:
+    """Two classes of e^-500 each; nothing of nothing; nothing of something; something of nothing."""
+    drawn = torch.Generator().manual_seed(0)
+    far = torch.tensor([0.0, -500.0, -500.0, -3000.0], dtype=torch.float64)
+    potentials = torch.randn(4, 4, 4, generator=drawn, dtype=torch.float64) + far
+    present = torch.tensor([[True, True, True, False], [False] * 4, [False] * 4, [True, False, False, False]])
+    lengths = torch.tensor([4, 0, 2, 0])
+    expected = PresenceSet(present).solve(potentials, lengths)
+    answer = gpu_set_posterior(potentials.to(DEVICE), present.to(DEVICE), lengths.to(DEVICE), 3)
+    assert expected[0].isfinite().tolist() == [True, True, False, False]
+    torch.testing.assert_close(answer[0].cpu(), expected[0], rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(answer[1].cpu(), expected[1], rtol=0.0, atol=1e-9)
+
+
+@pytest.mark.skipif(not HAS_CUDA, reason="needs a CUDA device")
+def test_a_form_that_knows_its_largest_set_is_answered_without_waiting() -> None:
+    potentials, counts, lengths = ragged(10, 10, 2.0, torch.float64)
+    present = counts > 0
+    form = PresenceSet(present, largest_set(present, lengths))
+    assert form.is_unwatched(DEVICE)
+    assert not PresenceSet(present).is_unwatched(DEVICE)
+    assert not form.is_unwatched(torch.device("cpu"))
+    expected = form.solve(potentials, lengths)
+    answer = form.to(DEVICE).solve(potentials.to(DEVICE), lengths.to(DEVICE))
+    torch.testing.assert_close(answer[1].cpu(), expected[1], rtol=0.0, atol=1e-9)

@@ -13,7 +13,7 @@ from glws.data import WeakDataset
 from glws.data.augment import Views, views
 from glws.inference.automata_form import by_enumeration, spelled_out
 from glws.inference.forms import Answer, Counts
-from glws.inference.joint.forms import JointCounts
+from glws.inference.joint.forms import JointCounts, PresenceSet
 from glws.methods import GLWS
 from glws.models import build
 from glws.objective import Multiclass
@@ -51,7 +51,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything can be recorded, by calling it."""
     monkeypatch.setattr(step_graphs, "Replayed", CalledAgain)
     monkeypatch.setattr("glws.inference.forms.AbstractForm.is_unwatched", lambda form, device: True)
-    for kind in (Counts, JointCounts, ExpectedCount):
+    for kind in (Counts, JointCounts, PresenceSet, ExpectedCount):
         monkeypatch.setattr(kind, "is_unwatched", lambda form, device: True)
 
 
@@ -142,7 +142,8 @@ def test_views_are_drawn_from_the_seeds_of_the_step() -> None:
 def test_several_classes_are_asked_about_as_the_method_says(
     kind: type[ClassCounts] | type[PresentClasses], multiclass: Multiclass, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(JointCounts, "solve", solved_by_enumeration)  # its fused kernel needs a GPU
+    for form in (JointCounts, PresenceSet):
+        monkeypatch.setattr(form, "solve", solved_by_enumeration)  # their fused kernels need a GPU
     method = GLWS(multiclass=multiclass, e_step="weak", supervised=0.5)
     data = bags(3, lambda labels, sizes: kind.from_labels(labels, sizes, num_classes=3))
     recorded, launched = (trained(method, data, one) for one in (True, False))
@@ -150,7 +151,7 @@ def test_several_classes_are_asked_about_as_the_method_says(
     assert recorded._steps._recorded  # type: ignore[union-attr]
 
 
-def solved_by_enumeration(form: JointCounts, potentials: Tensor, lengths: Tensor) -> Answer:
+def solved_by_enumeration(form: JointCounts | PresenceSet, potentials: Tensor, lengths: Tensor) -> Answer:
     return by_enumeration(spelled_out(form, lengths), potentials, lengths)
 
 

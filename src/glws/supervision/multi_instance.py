@@ -17,6 +17,7 @@ from glws.errors import DataError
 from glws.inference import AbstractForm, Automata, Posterior, Selected
 from glws.inference.forms import PresenceWeights
 from glws.inference.joint import MAX_SET, PresenceSet
+from glws.inference.joint.limits import largest_set
 from glws.supervision.abstract import SHARED
 from glws.supervision.arrays import Numbers, class_mask, classes, label_counts, rates, true_labels
 from glws.supervision.noise import (
@@ -220,7 +221,7 @@ class PresentClasses(LearnsNoise):
         """Plain sets as such; with noise, open marks or many classes, one automaton for each set that occurs."""
         is_plain = not bool(self.flip.any()) and not bool((self.present < 0).any())
         if is_plain and not bool((self.present.sum(1) > MAX_SET).any()):
-            return PresenceSet(self.present == 1)
+            return PresenceSet(self.present == 1, largest_set(self.present == 1, lengths))
         sets, index = torch.unique(self.present, dim=0, return_inverse=True)
         rates_of_flips = (float(self.flip[0]), float(self.flip[1]))
         return Automata(tuple(_set_automaton(tuple(row), rates_of_flips) for row in sets.tolist()), index)

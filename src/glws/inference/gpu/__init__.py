@@ -5,6 +5,7 @@ Importing this package imports neither Triton nor a kernel; the functions that l
     glws.inference.gpu.trellis.gpu_trellis_posterior    any automaton within `trellis.fits`
     glws.inference.gpu.counts.gpu_count_posterior       exactly m, any length
     glws.inference.gpu.joint.gpu_joint_posterior        count vectors
+    glws.inference.gpu.sets.gpu_set_posterior           sets of classes that occur
     glws.inference.gpu.presence.gpu_presence_posterior  none or at least one of some classes
 
 None looks at a value on the host, so all can be captured in a CUDA graph, and all are deterministic.

@@ -16,6 +16,7 @@ from glws.errors import DataError
 from glws.inference import gpu
 from glws.inference.forms import AbstractForm, Answer
 from glws.inference.gpu.joint import MOST_ENTRIES, gpu_joint_posterior
+from glws.inference.gpu.sets import MOST_NUMBERS, gpu_set_posterior
 from glws.inference.joint.exact import exact_posterior
 from glws.inference.joint.groups import Groups, gathered, scattered
 from glws.inference.joint.limits import MAX_SET, MOST_STATES, STATE_BUDGET
@@ -131,14 +132,26 @@ class PresenceSet(AbstractForm):
     """
 
     present: Bool[Tensor, "groups classes"]
+    largest: tuple[int, int] | None = None
+    """The most classes and the most instances of a group, where the host knows: then a GPU need not be waited for."""
 
     def engine(self, size: int | None) -> str:
         """Answered next to count vectors."""
         return "joint counts"
 
+    def is_unwatched(self, device: torch.device) -> bool:
+        """Where one launch of a kernel answers."""
+        if self.largest is None or not gpu.can_answer(device):
+            return False
+        classes, instances = self.largest
+        return classes <= MAX_SET and len(self.present) * (instances + 1) << classes <= MOST_NUMBERS
+
     def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
         """log Z and q_j(k), computed in float64."""
         _check_shape("present", self.present, potentials)
+        if self.is_unwatched(potentials.device):
+            assert self.largest is not None
+            return gpu_set_posterior(potentials, self.present, lengths, self.largest[0])
         sizes = self.present.sum(1)
         possible = (sizes <= lengths) & ((sizes > 0) | (lengths == 0))
         _check_sets(torch.where(possible, sizes, 0))

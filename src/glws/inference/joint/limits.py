@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
+
+from glws.inference.gpu.launching import power_of_two
 
 STATE_BUDGET = 65_536
 """Above this many count vectors, Π_k (n_k + 1), "auto" takes the corrected tilt.
@@ -37,3 +39,18 @@ def most_states(counts: Int[Tensor, "groups classes"]) -> int | None:
         return None
     largest = int((counts.clamp_min(0).double() + 1).prod(1).max().clamp_max(1e15))
     return 1 << (largest - 1).bit_length()
+
+
+def largest_set(present: Bool[Tensor, "groups classes"], lengths: Int[Tensor, "groups"]) -> tuple[int, int] | None:
+    """The most classes and the most instances of a group; None for tensors on a GPU.
+
+    Up to the next even number and the next power of two, so that few kinds of batches occur.
+
+    >>> import torch
+    >>> largest_set(torch.tensor([[True, True, True], [False, True, False]]), torch.tensor([3, 5]))
+    (4, 8)
+    """
+    if present.device.type != "cpu" or lengths.device.type != "cpu" or len(present) == 0:
+        return None
+    classes = int(present.sum(1).max())
+    return classes + classes % 2, power_of_two(int(lengths.max()))
