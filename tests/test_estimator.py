@@ -303,6 +303,16 @@ def test_the_moving_average_is_what_answers_where_it_is_asked_for(rows: Array, l
     assert not np.allclose(averaged.predict_proba(rows), plain.predict_proba(rows))
 
 
+def test_shares_of_classes_change_decisions_and_not_what_is_learned(rows: Array, labels: NDArray[np.int64]) -> None:
+    plain = quick(epochs=2).fit(rows, labels)
+    told = quick(epochs=2, training_options={"shares": [0.9, 0.1]}).fit(rows, labels)
+    assert np.array_equal(told.predict_proba(rows), plain.predict_proba(rows))
+    expected = told.predict_proba(rows)[:, 1] > 0.1
+    assert np.array_equal(told.predict(rows) == 1, expected)
+    assert (plain.predict(rows) == 1).sum() < expected.sum()
+    assert told.score(rows, labels) == pytest.approx((expected == labels).mean())
+
+
 def test_a_method_reads_its_network_as_it_learned_to(rows: Array, labels: NDArray[np.int64]) -> None:
     positives = np.flatnonzero(labels)[:20]
     weak = [Labels.of([1] * 20, 2), Unlabeled.of([labels.mean()] * 6)]

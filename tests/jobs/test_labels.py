@@ -76,6 +76,15 @@ def by_row(columns: dict[str, Any], classes: tuple[str, ...]) -> Any:
     return table[np.argsort(columns["row"], kind="stable")]
 
 
+def test_a_run_that_was_told_shares_decides_as_it_was_judged(tmp_path: Path, mixed: tuple[Path, Path]) -> None:
+    _, table = mixed
+    folder = train(tmp_path / "run", "--data", str(table), "data.held_out=0", "training.shares=[0.6, 0.3, 0.1]")
+    columns = predictions(folder, table)
+    weighed = by_row(columns, NAMES) / [0.6, 0.3, 0.1]
+    assert columns["label"].tolist() == [NAMES[k] for k in weighed.argmax(1)]
+    assert columns["label"].tolist() != [NAMES[k] for k in by_row(columns, NAMES).argmax(1)]
+
+
 def written_down(weak: AbstractSupervision, group: int, probs: Any) -> tuple[float, Any, list[int]]:
     """Likelihood, posterior and most likely labeling of a group, over all of its labelings."""
     total, marginals, best = 0.0, np.zeros_like(probs), (-1.0, [])

@@ -18,6 +18,7 @@ from glws.data.augment.defaults import AUGMENTATIONS
 from glws.data.dataset import Instances, instances_of
 from glws.data.tables.description import read_description
 from glws.errors import AutomatonError, CheckpointError, DataError, RunError
+from glws.evaluation import as_if_even
 from glws.inference import Posterior
 from glws.jobs.config import DataConfig, JobConfig, config_of
 from glws.jobs.content import CONTENT, INPUT, file_rows
@@ -135,6 +136,7 @@ def predictions(
 ) -> Columns:
     """For each instance its most likely class and the probability of every class.
 
+    Of a run that was told the shares of the classes, the class is the best one for balanced accuracy, as in its scores.
     `table` describes the instances; it needs no weak labels, and those the run was trained on need not be there any
     more. Without one the run's own data are taken. `row` is the place in the file, the first being 0.
     """
@@ -147,9 +149,10 @@ def predictions(
         used.check(found.classes, found.feature_names)
         instances, rows = _instances(found, used), np.argsort(np.argsort(found.row_numbers))
     predict = used.predictor(_shape(instances), allow_code, report)
-    probs = log_probs_of(instances, predict).double().exp()
+    log_probs, shares = log_probs_of(instances, predict).double(), used.config.training.shares
+    labels = (log_probs if shares is None else as_if_even(log_probs, torch.tensor(shares))).argmax(1)
     order = np.argsort(rows, kind="stable")
-    columns = {"row": rows, "label": _named(probs.argmax(1), used.classes), **_columns(probs, used.classes)}
+    columns = {"row": rows, "label": _named(labels, used.classes), **_columns(log_probs.exp(), used.classes)}
     return {name: np.asarray(column)[order] for name, column in columns.items()}
 
 
