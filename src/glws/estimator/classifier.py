@@ -171,7 +171,8 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most likely class of each row; of a network that was told `shares`, the best for balanced accuracy."""
-        return np.asarray(self.classes_[self._by_shares(self.predict_proba(X)).argmax(1)])
+        decided = self._by_shares(self.predict_proba(X)).argmax(1)
+        return np.asarray(self.classes_[decided])
 
     def score(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> float:
         """How good the predictions are, more being better; `y` and `groups` are what they are in `fit`.
