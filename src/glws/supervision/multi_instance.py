@@ -112,8 +112,8 @@ class MultiInstance(LearnsNoise):
         """Those of `share`, all counted classes alike and all others alike."""
         if self.share is None:
             return None
-        some = self.counted.double()
-        return self.share * some / some.sum() + (1 - self.share) * (1 - some) / (1 - some).sum()
+        some, others = self.counted.double(), (~self.counted).double()
+        return self.share * some / some.sum().clamp_min(1) + (1 - self.share) * others / others.sum().clamp_min(1)
 
     def form(self, lengths: Int[Tensor, "groups"]) -> AbstractForm:
         """In closed form."""
