@@ -220,10 +220,8 @@ from glws.files import FolderLock
 
 lock = FolderLock(Path(sys.argv[1]))
 lock.acquire()
-child = os.fork()
-if child == 0:
-    time.sleep(60)
-print(child, flush=True)
+if os.fork() == 0:  # the child speaks: only then has it begun, and let go of what it inherited
+    print(os.getpid(), flush=True)
 time.sleep(60)
 """
 
