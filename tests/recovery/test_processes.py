@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from recovery.processes import free_port
 
 from glws.training.checkpoint import latest
 from glws.training.run_folder import CHECKPOINTS, RunFolder
@@ -46,6 +47,36 @@ def test_torchrun_trains_one_run_and_reports_once(tmp_path: Path) -> None:
     assert run.is_finished
     assert [row["epoch"] for row in run.rows()] == [1, 2]
     assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
+
+
+LEAVING = """
+from pathlib import Path
+from glws.training.world import join_world, leave_world
+world = join_world()
+import torch._dynamo  # as the optimisers do, once training begins
+world.wait()
+leave_world()
+print(sorted(task.read_text().strip() for task in Path("/proc/self/task").glob("*/comm")))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
+def test_no_thread_outlives_the_world() -> None:
+    """One that still held a tensor while Python ends would abort the process, about once in a hundred runs."""
+    shared = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
+    pair = [
+        subprocess.Popen(
+            [sys.executable, "-c", LEAVING],
+            env={**shared, "RANK": str(rank), "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    said = [process.communicate(timeout=100)[0] for process in pair]
+    assert [process.returncode for process in pair] == [0, 0]
+    assert all("python" in names and "gloo" not in names for names in said), said
 
 
 @pytest.mark.slow

@@ -133,6 +133,7 @@ def join_world() -> World:
         local = int(os.environ.get("LOCAL_RANK", "0"))
         if local < torch.cuda.device_count():
             torch.cuda.set_device(local)
+        _bind_defaults()
         try:
             dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
         except (RuntimeError, ValueError) as error:
@@ -141,7 +142,16 @@ def join_world() -> World:
     return World(dist.get_rank(), dist.get_world_size())
 
 
+def _bind_defaults() -> None:
+    """Loads the functions of torch that take the group of all processes as a default, before there is one.
+
+    Loaded later, as the optimisers of torch do, they would hold the group for good. Its threads would then outlive
+    `leave_world`, and one that lets go of its last tensor while Python ends aborts the process.
+    """
+    import torch.distributed.nn  # noqa: F401
+
+
 def leave_world() -> None:
-    """Ends the work with other processes, if there was any."""
+    """Ends the work with other processes, if there was any, and the threads that did it."""
     if dist.is_available() and dist.is_initialized():
         dist.destroy_process_group()
