@@ -29,6 +29,12 @@ def places(rows: "Block", columns: "Block", C: tl.constexpr) -> "Block":
 
 
 @jit
+def tile(x: "Pointer", rows: "Block", columns: "Block", R: "Number", C: tl.constexpr) -> "Block":
+    """The numbers that stand there; 0 outside."""
+    return tl.load(x + places(rows, columns, C), mask=inside(rows, columns, R, C), other=0.0).to(tl.float32)
+
+
+@jit
 def through_relu(gradient: "Block", value: "Block", slope: "Block", shift: "Block", leak: "Number") -> "Block":
     """The gradient before the ReLU, from that behind it."""
     return tl.where(value * slope + shift > 0.0, gradient, gradient * leak)
@@ -51,9 +57,7 @@ def moments(
     once, twice = tl.zeros([ROWS, COLUMNS], tl.float32), tl.zeros([ROWS, COLUMNS], tl.float32)
     for turn in range(turns):
         rows = (turn * parts + part) * ROWS + tl.arange(0, ROWS)
-        real = inside(rows, columns, R, C)
-        value = tl.load(x + places(rows, columns, C), mask=real, other=0.0).to(tl.float32)
-        value = tl.where(real, value - start, 0.0)
+        value = tl.where(inside(rows, columns, R, C), tile(x, rows, columns, R, C) - start, 0.0)
         once += value
         twice += value * value
     tl.store(sums + part * C + columns, tl.sum(once, 0), mask=columns < C)
@@ -114,12 +118,12 @@ def normalised(
     """The answers of one tile."""
     rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
-    real = inside(rows, columns, R, C)
-    value = tl.load(x + places(rows, columns, C), mask=real, other=0.0).to(tl.float32)
-    value = (value - of_channels(found, 0, columns, C)) * of_channels(found, 2, columns, C)
+    value = tile(x, rows, columns, R, C) - of_channels(found, 0, columns, C)
+    value = value * of_channels(found, 2, columns, C)
     value += of_channels(found, 3, columns, C)
     value = tl.where(value > 0.0, value, value * leak)
-    tl.store(y + places(rows, columns, C), value.to(y.dtype.element_ty), mask=real)
+    there = inside(rows, columns, R, C)
+    tl.store(y + places(rows, columns, C), value.to(y.dtype.element_ty), mask=there)
 
 
 @jit
@@ -143,10 +147,8 @@ def backward_sums(
     with_x, alone = tl.zeros([ROWS, COLUMNS], tl.float32), tl.zeros([ROWS, COLUMNS], tl.float32)
     for turn in range(turns):
         rows = (turn * parts + part) * ROWS + tl.arange(0, ROWS)
-        real = inside(rows, columns, R, C)
-        value = tl.load(x + places(rows, columns, C), mask=real, other=0.0).to(tl.float32) - mean
-        gradient = tl.load(above + places(rows, columns, C), mask=real, other=0.0).to(tl.float32)
-        gradient = through_relu(gradient, value, slope, shift, leak)
+        value = tile(x, rows, columns, R, C) - mean
+        gradient = through_relu(tile(above, rows, columns, R, C), value, slope, shift, leak)
         with_x += gradient * (value * inverse)
         alone += gradient
     tl.store(sums + part * C + columns, tl.sum(with_x, 0), mask=columns < C)
@@ -169,13 +171,10 @@ def backward(
     """The gradient of the input in one tile."""
     rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
-    real = inside(rows, columns, R, C)
     slope, shift = of_channels(found, 2, columns, C), of_channels(found, 3, columns, C)
     along = of_channels(totals, 0, columns, C) * of_channels(found, 1, columns, C) / R
-    value = tl.load(x + places(rows, columns, C), mask=real, other=0.0).to(tl.float32) - of_channels(
-        found, 0, columns, C
-    )
-    gradient = tl.load(above + places(rows, columns, C), mask=real, other=0.0).to(tl.float32)
-    gradient = through_relu(gradient, value, slope, shift, leak)
+    value = tile(x, rows, columns, R, C) - of_channels(found, 0, columns, C)
+    gradient = through_relu(tile(above, rows, columns, R, C), value, slope, shift, leak)
     gradient = slope * (gradient - of_channels(totals, 1, columns, C) / R - value * along)
-    tl.store(below + places(rows, columns, C), gradient.to(below.dtype.element_ty), mask=real)
+    there = inside(rows, columns, R, C)
+    tl.store(below + places(rows, columns, C), gradient.to(below.dtype.element_ty), mask=there)
