@@ -311,6 +311,8 @@ def test_shares_of_classes_change_decisions_and_not_what_is_learned(rows: Array,
     assert np.array_equal(told.predict(rows) == 1, expected)
     assert (plain.predict(rows) == 1).sum() < expected.sum()
     assert told.score(rows, labels) == pytest.approx((expected == labels).mean())
+    told.set_params(training_options=None)  # for the next fit
+    assert np.array_equal(told.predict(rows) == 1, expected)
 
 
 def test_a_method_reads_its_network_as_it_learned_to(rows: Array, labels: NDArray[np.int64]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -73,9 +73,9 @@ def scores(log_probs: Float[Tensor, "instances classes"], labels: Int[Tensor, "i
 
 
 def as_if_even(
-    log_probs: Float[Tensor, "instances classes"], shares: Float[Tensor, "classes"]
+    log_probs: Float[Tensor, "instances classes"], shares: Float[Tensor, "classes"] | Sequence[float] | None
 ) -> Float[Tensor, "instances classes"]:
-    """Predictions as if all classes were as frequent: p(k | x) / share(k), normalised.
+    """Predictions as if all classes were as frequent: p(k | x) / share(k), normalised; as they are without `shares`.
 
     The likeliest class is then that which makes x likeliest, and of all decisions the one with the best balanced
     accuracy, if the predictions are right about classes of these shares.
@@ -83,7 +83,9 @@ def as_if_even(
     >>> as_if_even(torch.tensor([[0.8, 0.2]]).log(), torch.tensor([0.9, 0.1])).exp()
     tensor([[0.3077, 0.6923]])
     """
-    return (log_probs - shares.to(log_probs).log()).log_softmax(-1)
+    if shares is None:
+        return log_probs
+    return (log_probs - torch.as_tensor(shares).to(log_probs).log()).log_softmax(-1)
 
 
 def _known(log_probs: Tensor, labels: Tensor) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:

@@ -171,8 +171,8 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most likely class of each row; of a network that was told `shares`, the best for balanced accuracy."""
-        decided = self._by_shares(self.predict_proba(X)).argmax(1)
-        return np.asarray(self.classes_[decided])
+        check_is_fitted(self)
+        return np.asarray(self.classes_[self._decided(self._features(X, is_new=False))])
 
     def score(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> float:
         """How good the predictions are, more being better; `y` and `groups` are what they are in `fit`.
@@ -185,17 +185,17 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         features = self._features(X, is_new=False)
         reading = Reading(self.kind, self.kind_options, list(self.classes_))
         known = reading.known(y, groups, features.shape[0])
-        log_likely = self._log_probs(features)
         if known.labels is not None:
-            return _accuracy(self._by_shares(np.exp(log_likely)), known.labels, sample_weight)
+            return _accuracy(self._decided(features), known.labels, sample_weight)
         if sample_weight is not None:
             raise DataError("rows can be weighted where y are class labels; weak labels are of groups")
-        return float(row_posterior(log_likely, known).log_likelihood.mean())
+        return float(row_posterior(self._log_probs(features), known).log_likelihood.mean())
 
-    def _by_shares(self, probs: Array) -> Array:
-        """What decisions go by: probabilities, divided by the shares of the classes where the network was told them."""
-        shares = None if self.base_estimator is not None else (self.training_options or {}).get("shares")
-        return probs if shares is None else probs / np.asarray(shares, dtype=np.float64)
+    def _decided(self, features: Any) -> NDArray[np.int64]:
+        """The class of each row by its number."""
+        if self.base_estimator is None:
+            return self.network_.decided(self.scaler_.transform(features))
+        return np.asarray(class_table(self.estimator_, features, len(self.classes_)).argmax(1))
 
     def _log_probs(self, features: Any) -> Array:
         """Log-probabilities that rule nothing out."""
@@ -238,10 +238,10 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _accuracy(likely: Array, labels: NDArray[np.int64], weight: Any) -> float:
+def _accuracy(decided: NDArray[np.int64], labels: NDArray[np.int64], weight: Any) -> float:
     there = labels >= 0
     weights = None if weight is None else np.asarray(weight, np.float64)[there]
-    return float(np.average((likely.argmax(1) == labels)[there], weights=weights))
+    return float(np.average((decided == labels)[there], weights=weights))
 
 
 def _scaler(features: Any, is_wanted: bool) -> StandardScaler:

@@ -18,6 +18,7 @@ from torch import nn
 from glws.data.dataset import WeakDataset
 from glws.errors import ConfigError
 from glws.estimator.targets import Known
+from glws.evaluation import as_if_even
 from glws.methods import AbstractMethod
 from glws.methods.catalogue import build_method
 from glws.methods.step import State
@@ -46,6 +47,11 @@ class Network:
     model: nn.Module
     method: AbstractMethod
     state: State
+    shares: tuple[float, ...] | None = None
+
+    def decided(self, features: Array) -> NDArray[np.int64]:
+        """The most likely class of each row; where it was told `shares`, the best for balanced accuracy."""
+        return np.asarray(as_if_even(torch.from_numpy(self.log_probs(features)), self.shares).argmax(1).numpy())
 
     @torch.no_grad()
     def log_probs(self, features: Array) -> Array:
@@ -80,7 +86,8 @@ class NetworkLearner:
         trained = training.averaged if config.evaluate_average and training.averaged is not None else training.model
         made.load_state_dict(trained.state_dict())  # the trained one carries hooks of the loop
         state = {name: value.cpu() for name, value in training.state.items()}
-        return Network(made.cpu().double().eval(), method, state), [float(row["loss"]) for row in fitted.history]
+        network = Network(made.cpu().double().eval(), method, state, config.shares)
+        return network, [float(row["loss"]) for row in fitted.history]
 
     def _config(self, data: WeakDataset) -> TrainingConfig:
         check_keys(self.training, list(TrainingConfig.__dataclass_fields__), "training_options")

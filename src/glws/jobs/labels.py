@@ -149,8 +149,8 @@ def predictions(
         used.check(found.classes, found.feature_names)
         instances, rows = _instances(found, used), np.argsort(np.argsort(found.row_numbers))
     predict = used.predictor(_shape(instances), allow_code, report)
-    log_probs, shares = log_probs_of(instances, predict).double(), used.config.training.shares
-    labels = (log_probs if shares is None else as_if_even(log_probs, torch.tensor(shares))).argmax(1)
+    log_probs = log_probs_of(instances, predict).double()
+    labels = as_if_even(log_probs, used.config.training.shares).argmax(1)
     order = np.argsort(rows, kind="stable")
     columns = {"row": rows, "label": _named(labels, used.classes), **_columns(log_probs.exp(), used.classes)}
     return {name: np.asarray(column)[order] for name, column in columns.items()}

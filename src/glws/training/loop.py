@@ -313,8 +313,7 @@ class Training:
 
     def judged(self, instances: Tensor) -> Float[Tensor, "rows classes"]:
         """The predictions that test scores are of: as if all classes were as frequent, where their shares are told."""
-        shares = self.config.shares
-        return self.predict(instances) if shares is None else as_if_even(self.predict(instances), torch.tensor(shares))
+        return as_if_even(self.predict(instances), self.config.shares)
 
     def _logits(self, instances: Tensor) -> Float[Tensor, "rows classes"]:
         model = self.averaged if self.config.evaluate_average and self.averaged is not None else self.model
