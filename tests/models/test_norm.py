@@ -15,7 +15,6 @@ HAS_CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if HAS_CUDA else "cpu"
 HAS_KERNELS = importlib.util.find_spec("triton") is not None and (HAS_CUDA or os.environ.get("TRITON_INTERPRET") == "1")
 needs_kernels = pytest.mark.skipif(not HAS_KERNELS, reason="needs Triton, and a CUDA device or TRITON_INTERPRET=1")
-needs_gpu = pytest.mark.skipif(not HAS_CUDA, reason="needs a CUDA device")
 
 
 def drawn(seed: int, shape: tuple[int, int, int, int]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -52,29 +51,37 @@ def test_the_kernels_answer_as_torch_does_in_float64(seed: int, shape: tuple[int
     assert all(torch.equal(one, other) for one, other in zip(back, again, strict=True))
 
 
-@needs_gpu
+@needs_kernels
 @pytest.mark.parametrize("is_half", [False, True])
 def test_a_network_learns_with_the_kernels_what_it_learns_without(
     is_half: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    images = torch.rand(24, 3, 32, 32, generator=torch.Generator().manual_seed(0)).cuda()
-    images = images.contiguous(memory_format=torch.channels_last)
+    """Both are held against float64; a ReLU that rounding flips weighs little here."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    images = torch.rand(8, 3, 16, 16, generator=torch.Generator().manual_seed(0)).to(DEVICE)
 
-    def learned() -> dict[str, Tensor]:
-        network = build("wrn_28_2", (3, 32, 32), 10).cuda().to(memory_format=torch.channels_last).train()
-        with torch.autocast("cuda", torch.bfloat16, enabled=is_half):
-            loss = functional.cross_entropy(network(images), torch.arange(24).cuda() % 10)
+    def learned(dtype: torch.dtype, has_kernels: bool) -> dict[str, Tensor]:
+        monkeypatch.setattr("glws.models.norm.fits", lambda maps: has_kernels)
+        network = build("wrn_28_2", (3, 16, 16), 10).to(DEVICE, dtype, memory_format=torch.channels_last).train()
+        for layer in network.modules():
+            if isinstance(layer, ActiveNorm):
+                layer.negative_slope = 0.9
+        with torch.autocast(DEVICE, torch.bfloat16, enabled=is_half and dtype is torch.float32):
+            answers = network(images.to(dtype, memory_format=torch.channels_last))
+            loss = functional.cross_entropy(answers, torch.arange(8, device=DEVICE))
         loss.backward()
         gradients = {name: weight.grad for name, weight in network.named_parameters() if weight.grad is not None}
         return gradients | dict(network.named_buffers()) | {"loss": loss.detach()}
 
-    with_kernels = learned()
-    monkeypatch.setattr("glws.models.norm.fits", lambda maps: False)
-    without = learned()
-    assert with_kernels.keys() == without.keys()
-    for name, wanted in without.items():
-        apart = (with_kernels[name].double() - wanted.double()).norm() / wanted.double().norm().clamp_min(1e-9)
-        assert apart < (0.1 if is_half else 1e-3), (name, float(apart))
+    exact = learned(torch.float64, False)
+
+    def apart(found: dict[str, Tensor]) -> float:
+        assert found.keys() == exact.keys()
+        off = [(found[name].double() - x).norm() / x.double().norm().clamp_min(1e-9) for name, x in exact.items()]
+        return float(torch.stack(off).max())
+
+    with_kernels, without = (apart(learned(torch.float32, has_kernels)) for has_kernels in (True, False))
+    assert with_kernels < 2 * without < (0.5 if is_half else 1e-3)
 
 
 def test_on_a_cpu_it_is_torch_and_says_no_to_what_the_kernels_cannot_do() -> None:
