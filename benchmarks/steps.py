@@ -3,8 +3,9 @@
     python benchmarks/steps.py --folder data [--dataset cifar10] [--speed graphs] [--norm torch]
 
 `--folder` holds the data sets (`glws data` says how they lie). MNIST has LeNet-5, CIFAR-10 WRN-28-2, and WRN-34-10 for
-partial labels. `--norm torch` does without the kernels for batch norm and the ReLU after it. Beside the time of a step:
-how long the GPU was busy in it, and with how many kernels.
+partial labels. `--norm torch` does without the kernels for batch norm and the ReLU after it. The time of a step is the
+median of ten stretches of twenty: bags have batches of several shapes, and to record one that is new takes as long as
+dozens of steps. Beside it: how long the GPU was busy in a step, and with how many kernels.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
+from statistics import median
 
 import torch
 from torch.autograd.profiler_util import DeviceType  # type: ignore[attr-defined]
@@ -43,7 +45,7 @@ CELLS = {
         ("unlabeled_unlabeled", "size=10000,priors=0.4-0.6"),
     ),
 }
-WARM_UP, TIMED, PROFILED = 120, 200, 20
+WARM_UP, STRETCHES, TIMED, PROFILED = 120, 10, 20, 20
 
 
 def training(setting: str, name: str, source: Source, speed: str) -> Training:
@@ -69,7 +71,7 @@ def steps(begun: Training, number: int) -> float:
 
 def kernels(begun: Training) -> tuple[float, float]:
     """Milliseconds of kernels in a step, and how many there are."""
-    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+    with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as seen:
         steps(begun, PROFILED)
     found = [event for event in seen.events() or [] if event.device_type == DeviceType.CUDA]
     return sum(event.device_time for event in found) / 1e3 / PROFILED, len(found) / PROFILED
@@ -92,7 +94,7 @@ def main() -> None:
     for setting, name in CELLS[arguments.dataset]:
         begun = training(setting, name, source, arguments.speed)
         steps(begun, WARM_UP)
-        taken = 1e3 * steps(begun, TIMED) / TIMED
+        taken = 1e3 * median(steps(begun, TIMED) for _ in range(STRETCHES)) / TIMED
         busy, number = kernels(begun)
         print(f"| {setting} | {name} | {taken:.2f} | {busy:.2f} | {number:.0f} |", flush=True)
 
