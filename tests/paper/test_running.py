@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -215,6 +216,18 @@ def test_options_of_the_command_line_are_read_as_yaml(tmp_path: Path, capsys: py
         error = capsys.readouterr().err
         assert reason in error
         assert error.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_who_runs_one_after_the_other_sees_which_it_is_and_how_it_goes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = "paper run proportions --dataset mnist --cell classes=2,mean=50 --seeds 1,2 --epochs 2 --device cpu"
+    assert command([*words.split(), "--results", str(tmp_path)]) == 0
+    shown = [re.sub(r"[\d.]+", "N", line) for line in capsys.readouterr().out.splitlines()]
+    name = re.sub(r"[\d.]+", "N", replace(BAGS, epochs=2).name)
+    epoch = "epoch N: loss N  test accuracy N"
+    assert shown == ["N runs are done, N to do", *[name, epoch, epoch, f"{name}: N in N s"] * 2]
 
 
 def test_a_run_that_is_cut_off_is_said_and_ends_the_work(

@@ -12,6 +12,7 @@ from glws.cli.failures import UsageError
 
 if TYPE_CHECKING:
     from glws.paper.running import PaperRun
+    from glws.training.observer import Observer
 
 FAILED = 1
 
@@ -79,10 +80,20 @@ def paper(
             check_plan(one)
 
         crowd = Crowd(results, folder, device, runs, processes, seconds, speed)
-        failed = run_all(todo, crowd, typer.echo)
+        failed = run_all(todo, crowd, typer.echo, _watched)
         if failed:
             typer.echo(f"glws: {failed} of the runs failed", err=True)
             raise typer.Exit(FAILED)
+
+
+def _watched(run: PaperRun) -> Observer:
+    """Its name, and below that how it goes."""
+    from rich.console import Console
+
+    from glws.cli.progress import watching
+
+    typer.echo(run.name)
+    return watching(Console(highlight=False, soft_wrap=True))
 
 
 def _settings(table: str) -> tuple[str, ...]:

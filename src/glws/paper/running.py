@@ -32,6 +32,7 @@ from glws.paper.weakening import SCORED, sets_singly
 from glws.supervision import Labels, Unlabeled
 from glws.training.evaluate import Labelled, held_out_accuracy, held_out_scores, log_probs_of
 from glws.training.loop import Fitted, fit
+from glws.training.observer import Observer
 from glws.training.run_folder import RunFolder
 from glws.training.seeds import derived_generator
 from glws.training.snapshot import Snapshots
@@ -93,6 +94,7 @@ def run_cell(
     device: str = "auto",
     runs: Path | None = None,
     speed: Literal["eager", "graphs"] = "eager",
+    observer: Observer | None = None,
 ) -> dict[str, Any]:
     """Trains one run and writes its result; a result that is there is read instead.
 
@@ -110,7 +112,7 @@ def run_cell(
     data = weak_data(one, source, run, made, device)
     began_training = time.perf_counter()
     test = None if run.held_out else Labelled.of(source.test.inputs, one.task_labels(source.test.labels))
-    fitted = _trained(one, run, made, data, test, runs)
+    fitted = _trained(one, run, made, data, test, runs, observer)
     seconds = time.perf_counter() - began_training
     if fitted.stopped_by is not None:
         raise KeyboardInterrupt
@@ -175,6 +177,7 @@ def _trained(
     data: tuple[WeakDataset, WeakDataset | None],
     test: Labelled | None,
     runs: Path | None,
+    observer: Observer | None,
 ) -> Fitted:
     train, held_out = data
     shape = train.instances.take(torch.zeros(1, dtype=torch.int64)).shape[1:]
@@ -183,7 +186,15 @@ def _trained(
     try:
         snapshots = Snapshots(keep, made.config.save_every)
         return fit(
-            model, train, made.method, made.config, views=made.look, test=test, held_out=held_out, snapshots=snapshots
+            model,
+            train,
+            made.method,
+            made.config,
+            views=made.look,
+            test=test,
+            held_out=held_out,
+            snapshots=snapshots,
+            observer=observer,
         )
     finally:
         if keep is not None:
@@ -273,12 +284,20 @@ class Crowd:
     speed: Literal["eager", "graphs"] = "eager"
 
 
-def run_all(todo: Sequence[PaperRun], crowd: Crowd, report: Callable[[str], None] = print) -> int:
-    """Does what is not done yet; gives the number of runs that failed. After `seconds` no further run is begun."""
+def run_all(
+    todo: Sequence[PaperRun],
+    crowd: Crowd,
+    report: Callable[[str], None] = print,
+    watch: Callable[[PaperRun], Observer] | None = None,
+) -> int:
+    """Does what is not done yet; gives the number of runs that failed. After `seconds` no further run is begun.
+
+    `watch` gives an observer for each run; nobody watches runs that are done side by side.
+    """
     left = [run for run in todo if not run.path(crowd.results).exists()]
     report(f"{len(todo) - len(left)} runs are done, {len(left)} to do")
     if crowd.processes == 1 or len(left) < 2:
-        return _work(left, crowd, _Counter(), 0)
+        return _work(left, crowd, _Counter(), 0, watch)
     context = torch.multiprocessing.get_context("spawn")
     place, failures = context.Value("i", 0), context.Value("i", 0)
     number = min(crowd.processes, len(left))
@@ -330,7 +349,13 @@ def _stop_with_parent() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _work(left: Sequence[PaperRun], crowd: Crowd, place: Any, began: float) -> int:
+def _work(
+    left: Sequence[PaperRun],
+    crowd: Crowd,
+    place: Any,
+    began: float,
+    watch: Callable[[PaperRun], Observer] | None = None,
+) -> int:
     """Takes run after run from the list until it is empty or the time is over."""
     began, failed = began or time.time(), 0
     while crowd.seconds is None or time.time() - began < crowd.seconds:
@@ -340,17 +365,18 @@ def _work(left: Sequence[PaperRun], crowd: Crowd, place: Any, began: float) -> i
         if number >= len(left):
             break
         try:
-            failed += _attempt(left[number], crowd)
+            failed += _attempt(left[number], crowd, watch)
         except KeyboardInterrupt:
             print(f"{left[number].name}: cut off", flush=True)
             return failed + 1
     return failed
 
 
-def _attempt(run: PaperRun, crowd: Crowd) -> int:
+def _attempt(run: PaperRun, crowd: Crowd, watch: Callable[[PaperRun], Observer] | None) -> int:
     """Runs one; a failure is said and counted, and does not keep the others."""
+    observer = None if watch is None else watch(run)
     try:
-        result = run_cell(run, crowd.results, crowd.folder, crowd.device, crowd.runs, crowd.speed)
+        result = run_cell(run, crowd.results, crowd.folder, crowd.device, crowd.runs, crowd.speed, observer)
     except Exception as error:  # one cell that breaks must not take the table with it
         print(f"{run.name}: {type(error).__name__}: {' '.join(str(error).split())[:300]}", flush=True)
         return 1
