@@ -49,34 +49,59 @@ def test_torchrun_trains_one_run_and_reports_once(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
 
 
-LEAVING = """
+THREADS = """
 from pathlib import Path
+print(sorted(task.read_text().strip() for task in Path("/proc/self/task").glob("*/comm")))
+"""
+LEAVING = """
 from glws.training.world import join_world, leave_world
 world = join_world()
 import torch._dynamo  # as the optimisers do, once training begins
 world.wait()
 leave_world()
-print(sorted(task.read_text().strip() for task in Path("/proc/self/task").glob("*/comm")))
 """
+FAILING = """
+from glws.cli import run
+print(run(["train", "--method", "nnpu"]))  # not for bags
+"""
+
+
+def pair(program: str) -> list[tuple[str, str]]:
+    """What two processes of one world say, on stdout and on stderr; the last line is their threads at the end."""
+    shared = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", program + THREADS],
+            env={**shared, "RANK": str(rank), "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    said = [process.communicate(timeout=100) for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    return said
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
 def test_no_thread_outlives_the_world() -> None:
     """One that still held a tensor while Python ends would abort the process, about once in a hundred runs."""
-    shared = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
-    pair = [
-        subprocess.Popen(
-            [sys.executable, "-c", LEAVING],
-            env={**shared, "RANK": str(rank), "OMP_NUM_THREADS": "1"},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    said = [process.communicate(timeout=100)[0] for process in pair]
-    assert [process.returncode for process in pair] == [0, 0]
-    assert all("python" in names and "gloo" not in names for names in said), said
+    for said, _ in pair(LEAVING):
+        assert "python" in said
+        assert "gloo" not in said
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
+def test_a_training_that_cannot_begin_is_one_line_and_leaves_the_world_too() -> None:
+    for said, errors in pair(FAILING):
+        status, threads = said.splitlines()
+        assert status == "2"
+        assert "gloo" not in threads
+        assert errors.count("glws: error: ") == 1
+        assert errors.endswith("found ClassCounts\n")
 
 
 @pytest.mark.slow

@@ -169,15 +169,15 @@ def _free_folder(config: JobConfig) -> Path:
 def _start(config: JobConfig, folder: Path, allow_code: bool) -> None:
     from glws.jobs.job import Job
     from glws.training.run_folder import RunFolder
-    from glws.training.world import join_world
+    from glws.training.world import joined_world
 
-    world = join_world()
-    job = Job.ready(config, world, allow_code)
-    _try_views(job)
-    if world.is_first:
-        run = job.begin(folder)
-    world.wait()
-    _run(job, run if world.is_first else RunFolder.open(folder), world)
+    with joined_world() as world:
+        job = Job.ready(config, world, allow_code)
+        _try_views(job)
+        if world.is_first:
+            run = job.begin(folder)
+        world.wait()
+        _run(job, run if world.is_first else RunFolder.open(folder), world)
 
 
 def _try_views(job: Job) -> None:
@@ -192,13 +192,13 @@ def _try_views(job: Job) -> None:
 def _go_on(folder: Path, allow_code: bool) -> None:
     from glws.jobs.job import REPORT, resumed
     from glws.training.run_folder import RunFolder
-    from glws.training.world import join_world
+    from glws.training.world import joined_world
 
     if RunFolder.open(folder).is_finished:  # before it is taken up again, which would leave a note
         raise UsageError(f"{folder} is finished; its report is {folder / REPORT}")
-    world = join_world()
-    job, run = resumed(folder, world, allow_code)
-    _run(job, run, world)
+    with joined_world() as world:
+        job, run = resumed(folder, world, allow_code)
+        _run(job, run, world)
 
 
 def _run(job: Job, run: RunFolder, world: World) -> None:
@@ -206,7 +206,6 @@ def _run(job: Job, run: RunFolder, world: World) -> None:
 
     from glws.cli.progress import watching
     from glws.jobs.content import store_input
-    from glws.training.world import leave_world
 
     console = Console(highlight=False, soft_wrap=True, quiet=not world.is_first)
     _use_few_threads(job)
@@ -215,7 +214,6 @@ def _run(job: Job, run: RunFolder, world: World) -> None:
         if world.is_first:
             store_input(run, job.data)
         outcome = job.finish(run, watching(console), lambda line: console.print(f"note: {line}", markup=False))
-    leave_world()
     if outcome.stopped_by is not None:
         if world.is_first:
             typer.echo(f"glws: stopped and saved; go on with: glws train --resume {outcome.folder}", err=True)

@@ -155,3 +155,13 @@ def leave_world() -> None:
     """Ends the work with other processes, if there was any, and the threads that did it."""
     if dist.is_available() and dist.is_initialized():
         dist.destroy_process_group()
+
+
+@contextmanager
+def joined_world() -> Iterator[World]:
+    """The processes to train with, for as long as it takes; they are left however it ends."""
+    world = join_world()
+    try:
+        yield world
+    finally:
+        leave_world()
