@@ -227,7 +227,7 @@ def test_who_runs_one_after_the_other_sees_which_it_is_and_how_it_goes(
     shown = [re.sub(r"[\d.]+", "N", line) for line in capsys.readouterr().out.splitlines()]
     name = re.sub(r"[\d.]+", "N", replace(BAGS, epochs=2).name)
     epoch = "epoch N: loss N  test accuracy N"
-    assert shown == ["N runs are done, N to do", *[name, epoch, epoch, f"{name}: N in N s"] * 2]
+    assert shown == ["N runs are done, N to do", *[name, epoch, epoch, f"{name}: balanced accuracy N in N s"] * 2]
 
 
 def test_a_run_that_is_cut_off_is_said_and_ends_the_work(

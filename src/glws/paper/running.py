@@ -284,11 +284,20 @@ class Crowd:
     speed: Literal["eager", "graphs"] = "eager"
 
 
+Watch = Callable[[PaperRun], Observer]
+"""Who watches a run."""
+
+
+def unwatched(run: PaperRun) -> Observer:
+    """Nobody."""
+    return Observer()
+
+
 def run_all(
     todo: Sequence[PaperRun],
     crowd: Crowd,
     report: Callable[[str], None] = print,
-    watch: Callable[[PaperRun], Observer] | None = None,
+    watch: Watch = unwatched,
 ) -> int:
     """Does what is not done yet; gives the number of runs that failed. After `seconds` no further run is begun.
 
@@ -354,7 +363,7 @@ def _work(
     crowd: Crowd,
     place: Any,
     began: float,
-    watch: Callable[[PaperRun], Observer] | None = None,
+    watch: Watch = unwatched,
 ) -> int:
     """Takes run after run from the list until it is empty or the time is over."""
     began, failed = began or time.time(), 0
@@ -372,17 +381,20 @@ def _work(
     return failed
 
 
-def _attempt(run: PaperRun, crowd: Crowd, watch: Callable[[PaperRun], Observer] | None) -> int:
+def _attempt(run: PaperRun, crowd: Crowd, watch: Watch) -> int:
     """Runs one; a failure is said and counted, and does not keep the others."""
-    observer = None if watch is None else watch(run)
     try:
-        result = run_cell(run, crowd.results, crowd.folder, crowd.device, crowd.runs, crowd.speed, observer)
+        result = run_cell(run, crowd.results, crowd.folder, crowd.device, crowd.runs, crowd.speed, watch(run))
     except Exception as error:  # one cell that breaks must not take the table with it
         print(f"{run.name}: {type(error).__name__}: {' '.join(str(error).split())[:300]}", flush=True)
         return 1
-    metric = cell(run.setting, run.dataset, run.cell).metric
-    found = (
-        f"{result[LIKELIHOOD]:.4f}, tempered {result[TEMPERED]:.4f}" if run.held_out else f"{100 * result[metric]:.2f}"
-    )
-    print(f"{run.name}: {found} in {result['seconds']:.0f} s", flush=True)
+    print(f"{run.name}: {_words(run, result)} in {result['seconds']:.0f} s", flush=True)
     return 0
+
+
+def _words(run: PaperRun, result: Mapping[str, Any]) -> str:
+    """What a run came to, by the measure it is judged by."""
+    if run.held_out:
+        return f"held-out log-likelihood {result[LIKELIHOOD]:.4f}, tempered {result[TEMPERED]:.4f}"
+    metric = cell(run.setting, run.dataset, run.cell).metric
+    return f"{metric.replace('_', ' ')} {100 * result[metric]:.2f}"
