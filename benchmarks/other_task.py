@@ -65,5 +65,7 @@ if __name__ == "__main__":
     asked = parser.parse_args()
     torch.set_num_threads(1)
     found = accuracies(asked)
+    if not found:
+        raise SystemExit("stopped before the first look")
     what = [asked.setting, asked.dataset, asked.cell, *asked.o]
     print(*what, f"{found[-1]:.2f}", "of", " ".join(f"{each:.2f}" for each in found), flush=True)
