@@ -94,3 +94,13 @@ def test_on_a_cpu_it_is_torch_and_says_no_to_what_the_kernels_cannot_do() -> Non
     for name, value in theirs.state_dict().items():
         assert torch.equal(ours.state_dict()[name], value)
     assert torch.equal(ours.eval()(maps), functional.leaky_relu(theirs.eval()(maps), 0.1))
+
+
+def test_without_momentum_statistics_are_means_over_all_batches_as_in_torch() -> None:
+    layer, plain = (made.to(DEVICE).train() for made in (ActiveNorm(6), nn.BatchNorm2d(6)))
+    layer.momentum = plain.momentum = None
+    for seed in range(3):
+        maps = drawn(seed, (5, 6, 4, 3))[0]
+        torch.testing.assert_close(layer(maps), functional.relu(plain(maps)))
+    torch.testing.assert_close(layer.running_mean, plain.running_mean)
+    torch.testing.assert_close(layer.running_var, plain.running_var)

@@ -24,10 +24,11 @@ from glws.models import build
 from glws.supervision import Labels, Proportions, Unlabeled
 from glws.training.config import TrainingConfig
 from glws.training.evaluate import Labelled
-from glws.training.loop import Fitted, fit
+from glws.training.loop import Fitted, Training, fit
 from glws.training.observer import Observer
 from glws.training.run_folder import RunFolder
 from glws.training.snapshot import Snapshots
+from glws.training.world import World
 
 
 def bags(seed: int = 0, number: int = 12) -> WeakDataset:
@@ -120,6 +121,47 @@ def test_a_training_that_was_asked_to_stop_goes_on_to_the_same_bits(
     assert rest.history == whole.history
     for name in ("metrics.jsonl", "metrics.csv"):
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+class Normed(nn.Sequential):
+    """A network with batch norm."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(1)
+        super().__init__(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.3), nn.Linear(8, 2))
+
+
+@pytest.mark.parametrize("evaluate_average", [True, False])
+def test_an_average_that_is_evaluated_has_batch_norm_of_its_own(evaluate_average: bool) -> None:
+    data = bags()
+    config = TrainingConfig(epochs=3, batch_size=5, learning_rate=0.05, average=0.9, evaluate_average=evaluate_average)
+    training = Training(Normed(), data, GLWS(), config, None, World())
+    training.run(None, None, Snapshots(None), Observer())
+    assert isinstance(training.averaged, Normed)
+    members = torch.unique(data.groups[0].indices)
+    wanted = training.averaged[0](data.instances.take(members)) if evaluate_average else None
+    copied = training.model[1].running_mean  # type: ignore[index]
+    torch.testing.assert_close(training.averaged[1].running_mean, copied if wanted is None else wanted.mean(0))
+    assert torch.equal(training.averaged[1].running_mean, copied) != evaluate_average
+
+
+def test_an_average_with_batch_norm_that_was_cut_off_goes_on_to_the_same_bits(tmp_path: Path) -> None:
+    given = {"average": 0.9, "evaluate_average": True, "epochs": 4, "batch_size": 5, "evaluate_every": 2}
+    config, data = TrainingConfig(learning_rate=0.05, save_every=0.0, **given), bags()  # type: ignore[arg-type]
+    test = Labelled.of(data.instances.take(torch.arange(20)), torch.arange(20) % 2)
+
+    def once(folder: Path, observer: Observer) -> Fitted:
+        with opened(folder) as run:
+            others = {"snapshots": Snapshots(run, 1e9), "observer": observer}
+            return fit(Normed(), data, GLWS(e_step="teacher"), config, test=test, **others)
+
+    whole = once(tmp_path / "whole", Observer())
+    assert once(tmp_path / "cut", Alarm(7)).stopped_by == signal.SIGTERM
+    rest = once(tmp_path / "cut", Observer())
+    assert rest.history == whole.history
+    assert torch.equal(
+        rest.predict(data.instances.take(torch.arange(60))), whole.predict(data.instances.take(torch.arange(60)))
+    )
 
 
 def test_a_finished_training_is_not_trained_further(tmp_path: Path) -> None:

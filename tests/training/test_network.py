@@ -89,3 +89,16 @@ def test_the_average_follows_the_formula_and_takes_buffers_as_they_are() -> None
         torch.testing.assert_close(weight, 0.9 * old + 0.1 * (old + 1.0))
     assert torch.equal(copy[1].running_mean, model[1].running_mean)
     assert not any(weight.requires_grad for weight in copy.parameters())
+
+
+def test_settled_batch_norm_remembers_the_instances_under_the_weights_as_they_are() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2, momentum=0.3)).eval()
+    model[1].running_mean += 3.0
+    pieces = torch.randn(4, 10, 3, generator=torch.Generator().manual_seed(1))
+    Forward(model, TrainingConfig(), CPU, World()).settle(pieces)
+    seen = model[0](pieces)
+    torch.testing.assert_close(model[1].running_mean, seen.mean((0, 1)))
+    torch.testing.assert_close(model[1].running_var, seen.var(1).mean(0))
+    assert model[1].momentum == 0.3
+    assert not model.training

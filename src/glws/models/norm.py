@@ -28,7 +28,7 @@ class ActiveNorm(nn.BatchNorm2d):
 
     Each of the two reads and writes all activations, the statistics read them once more, and on a GPU that is what
     they cost. In training there, of images with channels last, kernels of our own read them twice and write them once;
-    elsewhere these are torch's two functions.
+    elsewhere, and where statistics are averaged over all batches (no momentum), these are torch's two functions.
 
     >>> layer = ActiveNorm(3, negative_slope=0.1)
     >>> images = torch.randn(2, 3, 4, 4, generator=torch.Generator().manual_seed(0))
@@ -42,7 +42,8 @@ class ActiveNorm(nn.BatchNorm2d):
 
     def forward(self, input: Maps) -> Maps:
         """The maps, normalised by their batch in training and by what is remembered afterwards, and activated."""
-        if not self.training or not fits(input) or self.weight.dtype != torch.float32:
+        is_plain = self.training and self.momentum is not None and self.weight.dtype == torch.float32
+        if not is_plain or not fits(input):
             return functional.leaky_relu(super().forward(input), self.negative_slope)
         running = None
         if self.track_running_stats and self.num_batches_tracked is not None:

@@ -296,6 +296,7 @@ class Training:
         row["learning_rate"] = learning_rate(self.config, (self.step - 1) / max(self.progress.num_steps, 1))
         if epoch % self.config.evaluate_every and epoch != self.config.epochs:
             return row
+        self._settle_average()
         if test is not None:
             found = labelled_scores(test, self.judged, self.world)
             row |= {f"test_{name}": value for name, value in found.items()}
@@ -303,6 +304,23 @@ class Training:
             weak = held_out_scores(held_out, self.predict, self.world)
             row |= {"held_out_log_likelihood": weak.log_likelihood, "held_out_entropy": weak.entropy}
         return row
+
+    def _settle_average(self) -> None:
+        """Gives the moving average, where it is what is evaluated, statistics of batch norm of its own.
+
+        Of instances that are trained on, in the plain view; each process looks at its own, as in training.
+        """
+        if self.averaged is None or not self.config.evaluate_average:
+            return
+        members = torch.unique(torch.cat([groups.indices for groups in self.data.groups]))
+        own = members[self.world.share(members)]
+        chosen = own[:: max(len(own) // SETTLED_BY, 1)]
+        if len(chosen) < 2:  # of one instance there is no variance
+            return
+        seed_global(self.device, derived_seed(self.config.seed, "settled", self.step, self.world.rank))
+        pieces = -(-len(chosen) // AT_ONCE)
+        plain = (self._plain(self.data.instances.take(chosen[first::pieces])) for first in range(pieces))
+        Forward(self.averaged, self.config, self.device, World()).settle(plain)
 
     # ------------------------------------------------------------ predictions
 
@@ -319,10 +337,12 @@ class Training:
         model = self.averaged if self.config.evaluate_average and self.averaged is not None else self.model
         was_training = model.training
         forward = Forward(model.eval(), self.config, self.device, World())
-        seen = self.views.plain(instances.to(self.device), torch.Generator(self.device))
-        outputs: Outputs = forward(seen)
+        outputs: Outputs = forward(self._plain(instances))
         model.train(was_training)
         return outputs.logits
+
+    def _plain(self, instances: Tensor) -> Tensor:
+        return self.views.plain(instances.to(self.device), torch.Generator(self.device))
 
     @torch.no_grad()
     def _logits_of(self, numbers: Tensor) -> Tensor:
@@ -331,13 +351,13 @@ class Training:
 
     def _setup(self) -> Setup:
         generator = derived_generator("cpu", self.config.seed, "init")
-        instances = self.views.plain(
-            self.data.instances.take(torch.zeros(1, dtype=torch.int64)).to(self.device), torch.Generator(self.device)
-        )
+        instances = self._plain(self.data.instances.take(torch.zeros(1, dtype=torch.int64)))
         dtype = torch.float64 if self.config.precision == "float64" else torch.float32
         features = number_of_features(self.model, instances.to(dtype))
         return Setup(self.data, self.num_classes, features, self.device, generator)
 
 
+SETTLED_BY = 8192
+"""So many instances, if there are, and less than twice as many, tell what the statistics of batch norm are."""
 DECAY = 0.999
 """Of the moving average, where a method asks for a teacher and the configuration does not say."""

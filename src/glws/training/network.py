@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from typing import Any
@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.optim.swa_utils import update_bn
 
 from glws.methods.step import Outputs
 from glws.training.config import TrainingConfig
@@ -70,6 +71,11 @@ class Forward:
         logits, features = self._launched(laid_out(instances.to(self.dtype)), weights or {})
         return Outputs(logits.to(self.dtype), features.to(self.dtype))
 
+    def settle(self, pieces: Iterable[Tensor]) -> None:
+        """Makes the statistics that batch norm remembers those of these instances under the weights as they are."""
+        with self._precision():
+            update_bn((laid_out(piece.to(self.dtype)) for piece in pieces), self.model)
+
     def _answers(self, instances: Tensor) -> tuple[Tensor, Tensor]:
         # A graph has gradients for the weights alone.
         if self._graphs is not None and self.model.training and len(instances) and not instances.requires_grad:
@@ -114,7 +120,8 @@ def averaged_copy(model: nn.Module) -> nn.Module:
 def average(copy: nn.Module, model: nn.Module, decay: float, step: int) -> None:
     """copy ← decay · copy + (1 - decay) · model; less decay at first, so that the start is soon forgotten.
 
-    Buffers (the statistics of batch norm) are taken as they are.
+    Buffers (the statistics of batch norm) are taken as they are. They are not those of the averaged weights, which are
+    worked out where the average is evaluated (`Forward.settle`).
     """
     weight = 1 - min(decay, (1 + step) / (10 + step))
     torch._foreach_lerp_(list(copy.parameters()), [w.detach() for w in model.parameters()], weight)
