@@ -4,7 +4,7 @@ import os
 import signal
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -133,16 +133,30 @@ class Normed(nn.Sequential):
 
 @pytest.mark.parametrize("evaluate_average", [True, False])
 def test_an_average_that_is_evaluated_has_batch_norm_of_its_own(evaluate_average: bool) -> None:
-    data = bags()
     config = TrainingConfig(epochs=3, batch_size=5, learning_rate=0.05, average=0.9, evaluate_average=evaluate_average)
-    training = Training(Normed(), data, GLWS(), config, None, World())
+    training = Training(Normed(), bags(), GLWS(), config, None, World())
     training.run(None, None, Snapshots(None), Observer())
     assert isinstance(training.averaged, Normed)
-    members = torch.unique(data.groups[0].indices)
-    wanted = training.averaged[0](data.instances.take(members)) if evaluate_average else None
     copied = training.model[1].running_mean  # type: ignore[index]
-    torch.testing.assert_close(training.averaged[1].running_mean, copied if wanted is None else wanted.mean(0))
     assert torch.equal(training.averaged[1].running_mean, copied) != evaluate_average
+
+
+@pytest.mark.parametrize(("view", "higher"), [("weak", 0.0), ("strong", 3.0)])
+def test_batch_norm_of_an_average_is_that_of_batches_as_they_were_trained_on(view: str, higher: float) -> None:
+    """An instance that is in many groups counts as often as it came, in the view of the M-step."""
+    x, often = torch.randn(30, 4, generator=torch.Generator().manual_seed(0)), torch.arange(200) % 8
+    members = torch.cat([often, torch.arange(8, 30)])
+    data = WeakDataset(x, members[:, None], Labels.of(members % 2, 2))
+    look = replace(views("tables"), strong=lambda seen, generator: seen + 3.0)
+    config = TrainingConfig(epochs=2, batch_size=6, learning_rate=0.05, average=0.9, evaluate_average=True)
+    training = Training(Normed(), data, GLWS(m_step=view), config, look, World())
+    training.run(None, None, Snapshots(None), Observer())
+    assert isinstance(training.averaged, Normed)
+    steps = range(training.order.steps_per_epoch)
+    batches = [data.batch(training.order.groups(1, number)).instances + higher for number in steps]
+    wanted = torch.stack([training.averaged[0](batch).mean(0) for batch in batches]).mean(0)
+    torch.testing.assert_close(training.averaged[1].running_mean, wanted)
+    assert not torch.allclose(wanted, training.averaged[0](x + higher).mean(0), atol=0.01)  # each instance once
 
 
 def test_an_average_with_batch_norm_that_was_cut_off_goes_on_to_the_same_bits(tmp_path: Path) -> None:

@@ -102,3 +102,6 @@ def test_settled_batch_norm_remembers_the_instances_under_the_weights_as_they_ar
     torch.testing.assert_close(model[1].running_var, seen.var(1).mean(0))
     assert model[1].momentum == 0.3
     assert not model.training
+    before = model[1].running_mean.clone()
+    Forward(model, TrainingConfig(), CPU, World()).settle(iter(()))
+    assert torch.equal(model[1].running_mean, before)  # of nothing there are no statistics

@@ -58,6 +58,11 @@ class AbstractMethod(ABC):
     needs_teacher: ClassVar[bool] = False
     """Whether it asks for a moving average of the network."""
 
+    @property
+    def trained_view(self) -> str:
+        """The view of the instances that the network is trained on: the option `view`, where there is one."""
+        return str(getattr(self, "view", "weak"))
+
     def check(self, data: WeakDataset) -> None:
         """Raises `DataError` in one line if the data are of the wrong kind."""
         found = sorted(type(weak).__name__ for weak in data.weak)

@@ -61,6 +61,11 @@ class GLWS(AbstractMethod):
         """Only when the E-step asks for it."""
         return self.e_step == "teacher"
 
+    @property
+    def trained_view(self) -> str:
+        """That of the M-step."""
+        return self.m_step
+
     def check(self, data: WeakDataset) -> None:
         """Any kinds; as many weights as there are, and several classes to count where `multiclass` says how."""
         if self.multiclass != "auto" and not any(hasattr(weak, "per_class") for weak in data.weak):

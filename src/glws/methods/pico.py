@@ -85,6 +85,11 @@ class PiCO(AbstractCandidateMethod):
         if len(self.target_momentum) != 2:
             raise DataError(f"PiCO: target_momentum is a first and a last number, found {list(self.target_momentum)}")
 
+    @property
+    def trained_view(self) -> str:
+        """That of the queries."""
+        return self.query_view
+
     def init(self, setup: Setup) -> State:
         """Even targets, a queue of random directions that belong to no class, prototypes at 0."""
         source = setup.generator

@@ -17,7 +17,7 @@ class TrainingConfig:
     `warm_up` is the share of training in which the learning rate rises from nothing, which larger rates may need.
     `precision` is that of the network; what is known is always worked out in float32 or wider. `average` is the decay
     of a moving average of the weights (0.999 is usual): the teacher, and with `evaluate_average` what is evaluated,
-    with statistics of batch norm of its own.
+    with statistics of batch norm of its own, those of batches as they are trained on.
     `shares` are how frequent the classes are, where test scores and decisions are to be those of predictions as if all
     were as frequent (`glws.evaluation.as_if_even`): so balanced accuracy wants them. What is learned does not change.
     `speed`: "graphs" replays the network and the views from CUDA graphs, which pays for small networks on a GPU; on a

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -308,19 +308,25 @@ class Training:
     def _settle_average(self) -> None:
         """Gives the moving average, where it is what is evaluated, statistics of batch norm of its own.
 
-        Of instances that are trained on, in the plain view; each process looks at its own, as in training.
+        They are those of batches as they are trained on. Of other instances, or of the same ones in other shares, they
+        would tilt the decisions: who is compared with more of one class looks more like the other. Each process looks
+        at its own instances, as in training.
         """
         if self.averaged is None or not self.config.evaluate_average:
             return
-        members = torch.unique(torch.cat([groups.indices for groups in self.data.groups]))
-        own = members[self.world.share(members)]
-        chosen = own[:: max(len(own) // SETTLED_BY, 1)]
-        if len(chosen) < 2:  # of one instance there is no variance
-            return
         seed_global(self.device, derived_seed(self.config.seed, "settled", self.step, self.world.rank))
-        pieces = -(-len(chosen) // AT_ONCE)
-        plain = (self._plain(self.data.instances.take(chosen[first::pieces])) for first in range(pieces))
-        Forward(self.averaged, self.config, self.device, World()).settle(plain)
+        Forward(self.averaged, self.config, self.device, World()).settle(self._trained_batches())
+
+    def _trained_batches(self) -> Iterator[Tensor]:
+        """Batches of the epoch that is over, drawn anew in the view that is trained on, until there are enough."""
+        epoch, rows = self.progress.epoch - 1, 0
+        for number in range(self.order.steps_per_epoch):
+            batch = batch_on(self._dealt(epoch).batch(self.order.groups(epoch, number), self.world.share), self.device)
+            if len(batch.instances) > 1:  # of one instance there is no variance
+                yield self._view(f"{self.method.trained_view}_settled_{number}", batch.instances)
+            rows += len(batch.instances)
+            if rows >= SETTLED_BY:
+                break
 
     # ------------------------------------------------------------ predictions
 
@@ -358,6 +364,6 @@ class Training:
 
 
 SETTLED_BY = 8192
-"""So many instances, if there are, and less than twice as many, tell what the statistics of batch norm are."""
+"""So many instances, or all of an epoch, tell what the statistics of batch norm are."""
 DECAY = 0.999
 """Of the moving average, where a method asks for a teacher and the configuration does not say."""

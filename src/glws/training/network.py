@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
+from itertools import chain
 from typing import Any
 
 import torch
@@ -72,9 +73,15 @@ class Forward:
         return Outputs(logits.to(self.dtype), features.to(self.dtype))
 
     def settle(self, pieces: Iterable[Tensor]) -> None:
-        """Makes the statistics that batch norm remembers those of these instances under the weights as they are."""
-        with self._precision():
-            update_bn((laid_out(piece.to(self.dtype)) for piece in pieces), self.model)
+        """Makes the statistics that batch norm remembers those of these instances under the weights as they are.
+
+        Where there are none, they stay as they were.
+        """
+        some = (laid_out(piece.to(self.dtype)) for piece in pieces)
+        first = next(some, None)
+        if first is not None:
+            with self._precision():
+                update_bn(chain([first], some), self.model)
 
     def _answers(self, instances: Tensor) -> tuple[Tensor, Tensor]:
         # A graph has gradients for the weights alone.
