@@ -227,7 +227,8 @@ def test_who_runs_one_after_the_other_sees_which_it_is_and_how_it_goes(
     shown = [re.sub(r"[\d.]+", "N", line) for line in capsys.readouterr().out.splitlines()]
     name = re.sub(r"[\d.]+", "N", replace(BAGS, epochs=2).name)
     epoch = "epoch N: loss N  test accuracy N"
-    assert shown == ["N runs are done, N to do", *[name, epoch, epoch, f"{name}: balanced accuracy N in N s"] * 2]
+    each = [name, epoch, epoch, f"{name}: balanced accuracy N in N s"]
+    assert shown == ["N runs are done, N to do", *each, *each, "N of N done in N s"]
 
 
 def test_a_run_that_is_cut_off_is_said_and_ends_the_work(
@@ -239,7 +240,7 @@ def test_a_run_that_is_cut_off_is_said_and_ends_the_work(
     monkeypatch.setattr(running_module, "run_cell", cut)
     assert run_all([BAGS, replace(BAGS, seed=2)], Crowd(tmp_path, device="cpu")) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1:] == [f"{BAGS.name}: cut off"]
+    assert lines[1:] == [f"{BAGS.name}: cut off", "0 of 2 done in 0 s"]
 
 
 @pytest.mark.slow

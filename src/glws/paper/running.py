@@ -305,8 +305,18 @@ def run_all(
     """
     left = [run for run in todo if not run.path(crowd.results).exists()]
     report(f"{len(todo) - len(left)} runs are done, {len(left)} to do")
-    if crowd.processes == 1 or len(left) < 2:
-        return _work(left, crowd, _Counter(), 0, watch)
+    if not left:
+        return 0
+    began = time.monotonic()
+    is_alone = crowd.processes == 1 or len(left) == 1
+    failed = _work(left, crowd, _Counter(), 0, watch) if is_alone else _side_by_side(left, crowd)
+    done = sum(run.path(crowd.results).exists() for run in left)
+    report(f"{done} of {len(left)} done in {time.monotonic() - began:.0f} s")
+    return failed
+
+
+def _side_by_side(left: Sequence[PaperRun], crowd: Crowd) -> int:
+    """As many at once as there are to be processes; gives the number of runs that failed."""
     context = torch.multiprocessing.get_context("spawn")
     place, failures = context.Value("i", 0), context.Value("i", 0)
     number = min(crowd.processes, len(left))
