@@ -105,3 +105,9 @@ def test_settled_batch_norm_remembers_the_instances_under_the_weights_as_they_ar
     before = model[1].running_mean.clone()
     Forward(model, TrainingConfig(), CPU, World()).settle(iter(()))
     assert torch.equal(model[1].running_mean, before)  # of nothing there are no statistics
+
+
+def test_nothing_is_looked_at_for_batch_norm_that_is_not_there() -> None:
+    pieces = iter([torch.zeros(2, 3)])
+    Forward(nn.Linear(3, 2), TrainingConfig(), CPU, World()).settle(pieces)
+    assert next(pieces, None) is not None

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim.swa_utils import update_bn
 
 from glws.methods.step import Outputs
@@ -75,10 +76,11 @@ class Forward:
     def settle(self, pieces: Iterable[Tensor]) -> None:
         """Makes the statistics that batch norm remembers those of these instances under the weights as they are.
 
-        Where there are none, they stay as they were.
+        Where there are none, they stay as they were; where there is no batch norm, nobody asks for any.
         """
         some = (laid_out(piece.to(self.dtype)) for piece in pieces)
-        first = next(some, None)
+        is_normed = any(isinstance(module, _BatchNorm) for module in self.model.modules())
+        first = next(some, None) if is_normed else None
         if first is not None:
             with self._precision():
                 update_bn(chain([first], some), self.model)
