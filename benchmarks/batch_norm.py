@@ -60,28 +60,27 @@ def report(given: argparse.Namespace) -> None:
     assert training.averaged is not None
     network = Forward(training.averaged, config, training.device, World())
 
-    def judge(sort: str, chosen: Tensor | None, view: str) -> None:
-        if chosen is not None:
-            mixed = chosen[torch.randperm(len(chosen), generator=generator)].split(AT_ONCE)
-            network.settle(getattr(look, view)(images[some], generator) for some in mixed)
+    def settle(chosen: Tensor, view: str) -> None:
+        mixed = chosen[torch.randperm(len(chosen), generator=generator)].split(AT_ONCE)
+        network.settle(getattr(look, view)(images[some], generator) for some in mixed)
+
+    def judge(sort: str) -> None:
         seen = torch.cat([training.predict(some) for some in images[TRAINED:][:JUDGED].split(1024)])
         found = scores(seen, labels[TRAINED:][:JUDGED])
         percent = [found.auc, *found.per_class, found.balanced_accuracy]
         print(f"{sort:34s}" + "".join(f"{100 * (each or 0):10.1f}" for each in percent), flush=True)
 
     print(f"{'statistics of':34s}{'area':>10s}{'negatives':>10s}{'positives':>10s}{'balanced':>10s}")
-    judge("batches as they are trained on", None, "strong")
+    judge("batches as they are trained on")
     members = data.groups[0].indices[torch.randperm(2 * 8000, generator=generator)]
     for view in ("strong", "weak", "plain"):
-        judge(f"half positives, {view} view", members[:SETTLED_BY], view)
+        settle(members[:SETTLED_BY], view)
+        judge(f"half positives, {view} view")
     sides = [members[labels[members] == k] for k in (0, 1)]
     for share in (0.2, 0.36, 0.64):
         number = round(share * SETTLED_BY)
-        judge(
-            f"{share:.0%} positives, plain view",
-            torch.cat([sides[0][: SETTLED_BY - number], sides[1][:number]]),
-            "plain",
-        )
+        settle(torch.cat([sides[0][: SETTLED_BY - number], sides[1][:number]]), "plain")
+        judge(f"{share:.0%} positives, plain view")
 
 
 if __name__ == "__main__":

@@ -17,11 +17,13 @@ import pytest
 from glws.cli import run as command
 from glws.data import Source, Split
 from glws.paper import cell, cells
+from glws.paper import crowd as crowd_module
 from glws.paper import running as running_module
+from glws.paper.crowd import Crowd, run_all
 from glws.paper.files import concerns, entries
 from glws.paper.plans import chosen_options, plan, taken
 from glws.paper.results import read_choices, read_results
-from glws.paper.running import Crowd, PaperRun, run_all, run_cell, runnable
+from glws.paper.running import PaperRun, run_cell, runnable
 
 
 def tiny(name: str, folder: Path | None = None, verify: bool = True) -> Source:
@@ -237,7 +239,7 @@ def test_a_run_that_is_cut_off_is_said_and_ends_the_work(
     def cut(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(running_module, "run_cell", cut)
+    monkeypatch.setattr(crowd_module, "run_cell", cut)
     assert run_all([BAGS, replace(BAGS, seed=2)], Crowd(tmp_path, device="cpu")) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[1:] == [f"{BAGS.name}: cut off", "0 of 2 done in 0 s"]

@@ -72,7 +72,8 @@ def paper(
     else:
         from dataclasses import replace
 
-        from glws.paper.running import Crowd, check_plan, run_all
+        from glws.paper.crowd import Crowd, run_all
+        from glws.paper.running import check_plan
 
         todo = _todo(names, dataset, cell, method.split(","), _seeds(seeds), epochs)
         todo = [replace(one, options=_options(option or []), held_out=held_out) for one in todo]

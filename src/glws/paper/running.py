@@ -1,16 +1,13 @@
-"""Runs of the paper's cells: one after the other or many at once, each a JSON file; what is done is not done again."""
+"""One run of a cell of the paper: from its plan to a JSON file; what is done is not done again."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from threading import Thread
 from typing import Any, Literal
 
 import torch
@@ -266,145 +263,3 @@ def _chosen_by(fitted: Fitted, held_out: WeakDataset) -> dict[str, Any]:
 def _tempered(fitted: Fitted, held_out: WeakDataset, factor: float) -> float:
     """The log-likelihood with logits times a factor."""
     return held_out_scores(held_out, lambda seen: (factor * fitted.predict(seen)).log_softmax(-1)).log_likelihood
-
-
-# ---------------------------------------------------------------- many at once
-
-
-@dataclass(frozen=True)
-class Crowd:
-    """How many processes share the work, and what they need to know."""
-
-    results: Path
-    folder: Path | None = None
-    device: str = "auto"
-    runs: Path | None = None
-    processes: int = 1
-    seconds: float | None = None
-    speed: Literal["eager", "graphs"] = "eager"
-
-
-Watch = Callable[[PaperRun], Observer]
-"""Who watches a run."""
-
-
-def unwatched(run: PaperRun) -> Observer:
-    """Nobody."""
-    return Observer()
-
-
-def run_all(
-    todo: Sequence[PaperRun],
-    crowd: Crowd,
-    report: Callable[[str], None] = print,
-    watch: Watch = unwatched,
-) -> int:
-    """Does what is not done yet; gives the number of runs that failed. After `seconds` no further run is begun.
-
-    `watch` gives an observer for each run; nobody watches runs that are done side by side.
-    """
-    left = [run for run in todo if not run.path(crowd.results).exists()]
-    report(f"{len(todo) - len(left)} runs are done, {len(left)} to do")
-    if not left:
-        return 0
-    began = time.monotonic()
-    is_alone = crowd.processes == 1 or len(left) == 1
-    failed = _work(left, crowd, _Counter(), 0, watch) if is_alone else _side_by_side(left, crowd)
-    done = sum(run.path(crowd.results).exists() for run in left)
-    report(f"{done} of {len(left)} done in {time.monotonic() - began:.0f} s")
-    return failed
-
-
-def _side_by_side(left: Sequence[PaperRun], crowd: Crowd) -> int:
-    """As many at once as there are to be processes; gives the number of runs that failed."""
-    context = torch.multiprocessing.get_context("spawn")
-    place, failures = context.Value("i", 0), context.Value("i", 0)
-    number = min(crowd.processes, len(left))
-    workers = [context.Process(target=_worker, args=(left, crowd, place, failures)) for _ in range(number)]
-    for worker in workers:
-        worker.start()
-    try:
-        _await(workers)
-    except KeyboardInterrupt:
-        for worker in workers:
-            worker.terminate()  # what they do is saved first
-        _await(workers)
-    return int(failures.value) + sum(worker.exitcode != 0 for worker in workers)
-
-
-def _await(workers: Sequence[Any]) -> None:
-    for worker in workers:
-        worker.join()
-
-
-class _Counter:
-    """What a shared number is to several processes, for one."""
-
-    def __init__(self) -> None:
-        self.value = 0
-
-    def get_lock(self) -> Any:
-        from contextlib import nullcontext
-
-        return nullcontext()
-
-
-def _worker(left: Sequence[PaperRun], crowd: Crowd, place: Any, failures: Any) -> None:
-    """Work in a process group of its own: a signal to all of them would come a second time when the parent is gone, and
-    whoever is asked to stop twice does not save."""
-    os.setpgrp()
-    torch.set_num_threads(1)
-    Thread(target=_stop_with_parent, daemon=True).start()
-    failed = _work(left, crowd, place, time.time())
-    with failures.get_lock():
-        failures.value += failed
-
-
-def _stop_with_parent() -> None:
-    """Nobody goes on when the process that asked for the runs is gone, however it went."""
-    parent = torch.multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _work(
-    left: Sequence[PaperRun],
-    crowd: Crowd,
-    place: Any,
-    began: float,
-    watch: Watch = unwatched,
-) -> int:
-    """Takes run after run from the list until it is empty or the time is over."""
-    began, failed = began or time.time(), 0
-    while crowd.seconds is None or time.time() - began < crowd.seconds:
-        with place.get_lock():
-            number = place.value
-            place.value += 1
-        if number >= len(left):
-            break
-        try:
-            failed += _attempt(left[number], crowd, watch)
-        except KeyboardInterrupt:
-            print(f"{left[number].name}: cut off", flush=True)
-            return failed + 1
-    return failed
-
-
-def _attempt(run: PaperRun, crowd: Crowd, watch: Watch) -> int:
-    """Runs one; a failure is said and counted, and does not keep the others."""
-    try:
-        result = run_cell(run, crowd.results, crowd.folder, crowd.device, crowd.runs, crowd.speed, watch(run))
-    except Exception as error:  # one cell that breaks must not take the table with it
-        print(f"{run.name}: {type(error).__name__}: {' '.join(str(error).split())[:300]}", flush=True)
-        return 1
-    print(f"{run.name}: {_words(run, result)} in {result['seconds']:.0f} s", flush=True)
-    return 0
-
-
-def _words(run: PaperRun, result: Mapping[str, Any]) -> str:
-    """What a run came to, by the measure it is judged by."""
-    if run.held_out:
-        return f"held-out log-likelihood {result[LIKELIHOOD]:.4f}, tempered {result[TEMPERED]:.4f}"
-    metric = cell(run.setting, run.dataset, run.cell).metric
-    return f"{metric.replace('_', ' ')} {100 * result[metric]:.2f}"

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from glws.data.augment import Views, views
-from glws.data.dataset import WeakDataset
+from glws.data.dataset import Batch, WeakDataset
 from glws.errors import DataError
 from glws.evaluation import as_if_even
 from glws.inference.problem import without_waiting
@@ -229,8 +229,7 @@ class Training:
             average(self.averaged, self.model, DECAY if self.config.average is None else self.config.average, self.step)
 
     def _step(self, progress: Progress) -> Step:
-        chosen = self.order.groups(progress.epoch, progress.step % self.order.steps_per_epoch)
-        batch = batch_on(self._dealt(progress.epoch).batch(chosen, self.world.share), self.device)
+        batch = self._batch(progress.epoch, progress.step % self.order.steps_per_epoch)
         return Step(
             batch=batch,
             network=self._forward,
@@ -241,6 +240,10 @@ class Training:
             progress=progress,
             generator=derived_generator(self.device, self.config.seed, "method", self.step, self.world.rank),
         )
+
+    def _batch(self, epoch: int, number: int) -> Batch:
+        """What a step of an epoch, counted from 0, is trained on; of the instances those of this process."""
+        return batch_on(self._dealt(epoch).batch(self.order.groups(epoch, number), self.world.share), self.device)
 
     def _dealt(self, epoch: int) -> WeakDataset:
         """The data of an epoch: samples of one population are dealt out anew each time."""
@@ -321,10 +324,10 @@ class Training:
         """Batches of the epoch that is over, drawn anew in the view that is trained on, until there are enough."""
         epoch, rows = self.progress.epoch - 1, 0
         for number in range(self.order.steps_per_epoch):
-            batch = batch_on(self._dealt(epoch).batch(self.order.groups(epoch, number), self.world.share), self.device)
-            if len(batch.instances) > 1:  # of one instance there is no variance
-                yield self._view(f"{self.method.trained_view}_settled_{number}", batch.instances)
-            rows += len(batch.instances)
+            instances = self._batch(epoch, number).instances
+            if len(instances) > 1:  # of one instance there is no variance
+                yield self._view(f"{self.method.trained_view}_settled_{number}", instances)
+            rows += len(instances)
             if rows >= SETTLED_BY:
                 break
 
