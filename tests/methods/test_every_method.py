@@ -2,7 +2,7 @@
 
 import os
 import signal
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from glws.cli import run
 from glws.data import WeakDataset
+from glws.data.augment import Views, views
 from glws.errors import ConfigError, DataError
 from glws.methods import AbstractMethod
 from glws.methods.abstract import Setup
@@ -38,11 +39,17 @@ def method_named(name: str, **options: object) -> AbstractMethod:
     return build_method(name, options)
 
 
-def training_of(combination: str, method: AbstractMethod, precision: str = "float32") -> Training:
+def options_of(name: str) -> set[str]:
+    return {item.name for item in fields(method_class(name))}  # type: ignore[arg-type]
+
+
+def training_of(
+    combination: str, method: AbstractMethod, precision: str = "float32", look: Views | None = None
+) -> Training:
     data = data_of(combination)
     config = TrainingConfig(EPOCHS, batch_size(data), learning_rate=0.01, precision=precision)  # type: ignore[arg-type]
     network = build("mlp", [NUM_FEATURES], data.weak[0].num_classes, torch.Generator().manual_seed(1), hidden=[6])
-    return Training(network, data, method, config, None, World())
+    return Training(network, data, method, config, look, World())
 
 
 def batch_size(data: WeakDataset) -> tuple[int, ...]:
@@ -91,6 +98,7 @@ def remembers(case: tuple[str, str]) -> bool:
 
 
 CASES = [(name, combination) for name in METHODS for combination in combinations(name)]
+ONE_VIEW = [case for case in CASES if "view" in options_of(case[0]) and "teacher_view" not in options_of(case[0])]
 REMEMBERING = [case for case in CASES if remembers(case)]
 OTHERS = [case for case in CASES if not remembers(case)]
 
@@ -153,6 +161,28 @@ def test_float64_all_the_way(name: str, combination: str) -> None:
     assert is_number(training)
     assert {value.dtype for value in training.model.state_dict().values()} == {torch.float64}
     assert fitted.predict(instances()).dtype == torch.float64
+
+
+def never_seen(instances: Tensor, generator: torch.Generator) -> Tensor:
+    raise AssertionError("another view than the one that is trained on")
+
+
+@pytest.mark.parametrize(("name", "combination"), ONE_VIEW)
+def test_a_method_that_is_told_its_view_looks_at_no_other(name: str, combination: str) -> None:
+    look = views("tables")
+    training = training_of(combination, method_named(name, view="strong"), look=replace(look, weak=never_seen))
+    finished(training)
+    assert is_number(training)
+
+
+@pytest.mark.parametrize(
+    ("name", "option"), [("uum", "weight_view"), ("llp_vat", "target_view"), ("rank_pruning", "selection_view")]
+)
+def test_a_view_beside_the_one_that_is_trained_on_can_be_named_or_left_out(name: str, option: str) -> None:
+    assert getattr(method_named(name), option) is None
+    assert getattr(method_named(name, **{option: "weak_2"}), option) == "weak_2"
+    with pytest.raises(ConfigError, match=rf"`method\.{option}` must be plain, weak or strong, .*, or null\. Got"):
+        method_named(name, **{option: "wea"})
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if method_class(name).kinds])

@@ -130,7 +130,7 @@ def test_weights_may_come_from_another_view() -> None:
     step = step_on(data, {"strong": one, "weak": other})
     weights = infer(other.log_softmax(-1)[None], Proportions.of([1])).marginals[0]
     expected = -(weights * one.log_softmax(-1)).sum() / 4
-    torch.testing.assert_close(UUM(view="strong").loss(step), expected)
+    torch.testing.assert_close(UUM(view="strong", weight_view="weak").loss(step), expected)
 
 
 def aggregates(

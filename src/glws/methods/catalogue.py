@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import partial
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from glws.errors import ConfigError, DataError
 from glws.methods.abstract import AbstractMethod
@@ -31,7 +31,7 @@ from glws.methods.supervised import Supervised
 from glws.methods.unlabeled_unlabeled import UnlabeledUnlabeled
 from glws.methods.uum import UUM
 from glws.methods.vpu import VPU
-from glws.rules import check_keys, check_name, rule_of, view_name
+from glws.rules import Rule, check_keys, check_name, nothing_or, rule_of, view_name
 
 METHODS: dict[str, Callable[..., AbstractMethod]] = {
     "glws": GLWS,
@@ -126,7 +126,7 @@ def build_method(name: str, options: Mapping[str, Any] | None = None) -> Abstrac
     hints = get_type_hints(kind)
     check_keys(given, [item.name for item in fields(kind)], "method")  # type: ignore[arg-type]
     for key, value in given.items():
-        words, holds = view_name() if key == "m_step" or key.endswith("view") else rule_of(hints[key])
+        words, holds = _rule(key, hints[key])
         if not holds(value):
             raise ConfigError(f"`method.{key}` must be {words}. Got {value!r}.")
         given[key] = tuple(value) if isinstance(value, list) else value
@@ -137,6 +137,13 @@ def build_method(name: str, options: Mapping[str, Any] | None = None) -> Abstrac
         raise ConfigError(f"`method`: {name} needs {', '.join(missing)}") from None
     except DataError as error:
         raise ConfigError(f"`method`: {error}") from None
+
+
+def _rule(option: str, annotation: Any) -> Rule:
+    """What an option must be, by its type, and by its name where it is a view."""
+    if option != "m_step" and not option.endswith("view"):
+        return rule_of(annotation)
+    return nothing_or(view_name()) if type(None) in get_args(annotation) else view_name()
 
 
 def _is_needed(item: Any) -> bool:

@@ -96,8 +96,8 @@ class RankPruning(AbstractComparison):
         L = w₊ / n Σ ℓ₊(z) + w₋ / n Σ ℓ₋(z'),    logistic losses of z = f1 - f0
 
     `selection="sign"`: firsts that the network takes for positive (z > 0) and seconds that it takes for negative, by
-    the predictions on `selection_view`, without gradient. `selection="rank"`: before each epoch all firsts are ranked,
-    and the ⌊φ₊ n⌋ lowest are left out; likewise the ⌊φ₋ n⌋ highest seconds.
+    the predictions on the same view or on `selection_view`, without gradient. `selection="rank"`: before each epoch all
+    firsts are ranked, and the ⌊φ₊ n⌋ lowest are left out; likewise the ⌊φ₋ n⌋ highest seconds.
 
     `weights="noise"`: w± = 1 / (2 (1 - ρ±)), the published ones: with perfect selection L is the risk at the share of
     positives among all instances of the pairs, which is π for "swap", but π₊(1 + π₊) / 2D for "discard".
@@ -119,7 +119,7 @@ class RankPruning(AbstractComparison):
     weights: PruningWeights = "noise"
     warm_up_epochs: int = 5
     view: str = "weak"
-    selection_view: str = "weak"
+    selection_view: str | None = None
 
     def __post_init__(self) -> None:
         check_pruning(self.prior, self.rule, self.weights)
@@ -149,7 +149,7 @@ class RankPruning(AbstractComparison):
     def _selected(self, step: Step, part: BatchPart) -> Bool[Tensor, "pairs 2"]:
         if self.selection == "rank":
             return step.state["kept"][part.groups.to(step.state["kept"].device)] > 0
-        scores = ordered_scores(step.detached(self.selection_view), part)
+        scores = ordered_scores(step.detached(self.selection_view or self.view), part)
         return agreeing(scores) | (step.progress.epoch < self.warm_up_epochs)
 
 

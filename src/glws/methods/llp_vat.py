@@ -29,11 +29,11 @@ class LLPVAT(AbstractMethod):
 
         loss = -Σ_c ρ_c log p̄_c, mean over bags, + λ_t · mean over instances of KL(π_i ‖ p(x_i + r_i))
 
-    π_i = p(x_i), held fixed, of `target_view`; r_i is `radius` long and points where the prediction changes most, as
-    far as `iterations` steps of the power method from a random start tell, with differences over a distance `probe`:
-    d ← ∇_d KL(π ‖ p(x + probe · d)), made of length 1. Gradient only through the last answer; perturbed instances leave
-    the running statistics of batch norms alone. λ_t = `weight` · exp(-5 (1 - t/T)²) rises for the first share `ramp` of
-    training, T = ramp · all steps; 0 means no ramp.
+    π_i = p(x_i), held fixed, of the same view or of `target_view`; r_i is `radius` long and points where the prediction
+    changes most, as far as `iterations` steps of the power method from a random start tell, with differences over a
+    distance `probe`: d ← ∇_d KL(π ‖ p(x + probe · d)), made of length 1. Gradient only through the last answer;
+    perturbed instances leave the running statistics of batch norms alone. λ_t = `weight` · exp(-5 (1 - t/T)²) rises for
+    the first share `ramp` of training, T = ramp · all steps; 0 means no ramp.
 
     Ours: the gradient is scaled before its length is taken, and `probe` is 0.1. The published probe, 1e-6, is below the
     resolution of float32: the direction becomes noise (and so it does with 0.1 in bfloat16; take 1 there). Weight 0.05,
@@ -46,7 +46,7 @@ class LLPVAT(AbstractMethod):
     kinds: ClassVar[tuple[tuple[type[AbstractSupervision], ...], ...]] = ((Proportions,), (ClassCounts,))
 
     view: str = "weak"
-    target_view: str = "weak"
+    target_view: str | None = None
     weight: float = 0.05
     radius: float = 6.0
     probe: float = 0.1
@@ -68,7 +68,7 @@ class LLPVAT(AbstractMethod):
         return matched + self.weight * ramped(step.progress, self.ramp) * consistency
 
     def _consistency(self, step: Step) -> Float[Tensor, ""]:
-        inputs, target = step.inputs(self.view), step.detached(self.target_view).log_softmax(-1)
+        inputs, target = step.inputs(self.view), step.detached(self.target_view or self.view).log_softmax(-1)
         if not inputs.is_floating_point():
             raise DataError(f"LLPVAT changes instances a little, so they must be floating point, found {inputs.dtype}")
         shares = shares_of_rows(step.batch).to(target)

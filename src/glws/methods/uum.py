@@ -33,9 +33,10 @@ class UUM(AbstractMethod):
         loss = mean over groups of (1/m) Σ_i Σ_j W_ij ℓ_j(x_i)      W_ij = P(y_i = j | x_1..x_m, w), held fixed
 
     with ℓ the cross-entropy. If W comes from the true class probabilities this is an unbiased estimate of the
-    supervised risk; W comes from the network itself: its answers to `weight_view` in this very step, or with `stored`
-    its answers when it last saw the instance (those of now the first time). With W from the same answers the gradient
-    is 1/m times that of the likelihood of w. `likelihood_epochs` start with that likelihood, -log p(w | x), itself.
+    supervised risk; W comes from the network itself: its answers in this very step, to the view that is trained on or
+    to `weight_view`, or with `stored` its answers when it last saw the instance (those of now the first time). With W
+    from the same answers the gradient is 1/m times that of the likelihood of w. `likelihood_epochs` start with that
+    likelihood, -log p(w | x), itself.
 
     Ours: W is the posterior of the kind (`glws.infer`), exact, for several classes the joint one; arrangements are not
     listed. Only counts of all classes may be too many: `counts` "auto" answers groups of up to 65,536 count vectors
@@ -55,7 +56,7 @@ class UUM(AbstractMethod):
     )
 
     view: str = "weak"
-    weight_view: str = "weak"
+    weight_view: str | None = None
     stored: bool = False
     likelihood_epochs: int = 0
     counts: Method = "auto"
@@ -96,7 +97,7 @@ class UUM(AbstractMethod):
     def _weight_model(self, step: Step) -> Float[Tensor, "rows classes"]:
         """Log-probabilities that the weights are computed from, without gradient."""
         if not self.stored:
-            return step.detached(self.weight_view).log_softmax(-1)
+            return step.detached(self.weight_view or self.view).log_softmax(-1)
         now = step.detached(self.view).log_softmax(-1)
         numbers = step.batch.numbers.to(step.state["seen"].device)
         seen, known = step.state["seen"][numbers] > 0, step.state["log_probs"][numbers]
