@@ -228,7 +228,7 @@ def test_who_runs_one_after_the_other_sees_which_it_is_and_how_it_goes(
     assert command([*words.split(), "--results", str(tmp_path)]) == 0
     shown = [re.sub(r"[\d.]+", "N", line) for line in capsys.readouterr().out.splitlines()]
     name = re.sub(r"[\d.]+", "N", replace(BAGS, epochs=2).name)
-    epoch = "epoch N: loss N  test accuracy N"
+    epoch = "epoch N: loss N  test balanced accuracy N"
     each = [name, epoch, epoch, f"{name}: balanced accuracy N in N s"]
     assert shown == ["N runs are done, N to do", *each, *each, "N of N done in N s"]
 

@@ -92,9 +92,10 @@ def _watched(run: PaperRun) -> Observer:
     from rich.console import Console
 
     from glws.cli.progress import watching
+    from glws.paper import cell
 
     typer.echo(run.name)
-    return watching(Console(highlight=False, soft_wrap=True))
+    return watching(Console(highlight=False, soft_wrap=True), cell(run.setting, run.dataset, run.cell).metric)
 
 
 def _settings(table: str) -> tuple[str, ...]:

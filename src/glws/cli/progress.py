@@ -11,25 +11,24 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from glws.training.observer import Observer
 
-SHOWN = ("loss", "test_accuracy", "held_out_log_likelihood")
+
+def watching(console: Console, measure: str = "accuracy") -> Observer:
+    """An observer for this console; `measure` is what test predictions are judged by."""
+    return Bar(console, measure) if console.is_terminal else Lines(console, measure)
 
 
-def watching(console: Console) -> Observer:
-    """An observer for this console."""
-    return Bar(console) if console.is_terminal else Lines(console)
-
-
-def summary(row: Mapping[str, Any]) -> str:
+def summary(row: Mapping[str, Any], measure: str) -> str:
     """What an epoch came to, in a few numbers."""
-    return "  ".join(f"{name.replace('_', ' ')} {row[name]:.4g}" for name in SHOWN if name in row)
+    shown = ("loss", f"test_{measure}", "held_out_log_likelihood")
+    return "  ".join(f"{name.replace('_', ' ')} {row[name]:.4g}" for name in shown if name in row)
 
 
 class Bar(Observer):
     """A bar with the numbers of the last epoch beside it."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, measure: str) -> None:
         columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self._console = console
+        self._console, self._measure = console, measure
         self._progress = Progress(*columns, TextColumn("{task.description}"), console=console, transient=True)
 
     def __enter__(self) -> Bar:
@@ -49,7 +48,7 @@ class Bar(Observer):
 
     def epoch_ended(self, row: Mapping[str, float | int | str]) -> None:
         """The numbers change."""
-        self._progress.update(self._task, description=f"epoch {row['epoch']}  {summary(row)}")
+        self._progress.update(self._task, description=f"epoch {row['epoch']}  {summary(row, self._measure)}")
 
     def warned(self, message: str) -> None:
         """A line above the bar."""
@@ -59,8 +58,8 @@ class Bar(Observer):
 class Lines(Observer):
     """A line at the end of about every tenth of training, for logs."""
 
-    def __init__(self, console: Console) -> None:
-        self._console, self._num_steps, self._told = console, 1, 0
+    def __init__(self, console: Console, measure: str) -> None:
+        self._console, self._measure, self._num_steps, self._told = console, measure, 1, 0
 
     def started(self, step: int, num_steps: int) -> None:
         """Where it starts decides when the next line is due."""
@@ -71,7 +70,7 @@ class Lines(Observer):
         due = 10 * int(row["step"]) // max(self._num_steps, 1)
         if due > self._told:
             self._told = due
-            self._console.print(f"epoch {row['epoch']}: {summary(row)}", markup=False)
+            self._console.print(f"epoch {row['epoch']}: {summary(row, self._measure)}", markup=False)
 
     def warned(self, message: str) -> None:
         """A line."""
