@@ -15,6 +15,7 @@ from glws.cli import run
 from glws.training.run_folder import RunFolder
 
 pytestmark = pytest.mark.slow
+NAMES = ("test", "matched")
 
 
 @pytest.fixture
@@ -53,6 +54,26 @@ def test_without_true_labels_it_says_that_the_accuracy_is_not_known(
     Path(table).write_text(Path(table).read_text().replace("label: truth\n", ""))
     assert run(["train", "--data", table, *QUICK]) == 0
     assert "test accuracy not known: there are no true labels to test on" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("table")
+def test_classes_without_names_are_judged_after_matching_and_it_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    note = "note: nothing told which class is which, so classes may be exchanged; a few true labels would settle it"
+    words = ["train", "--data", "breast_cancer", "training.epochs=1", "model.name=linear"]
+    assert run([*words, "--kind", "pair_similarity"]) == 0
+    nameless = capsys.readouterr().out
+    assert re.search(r"^epoch 1: loss \S+  test matched accuracy 0\.", nameless, re.MULTILINE)
+    exact, matched = (float(re.search(rf"^{name} accuracy ([\d.]+)%", nameless, re.MULTILINE)[1]) for name in NAMES)  # type: ignore[index]
+    assert matched >= max(exact, 50)
+    assert note in nameless.splitlines()
+    for others in (
+        ["--kind", "proportions"],
+        ["--kind", "pair_similarity", "--method", "risk_sd", "method.prior=0.37"],
+    ):
+        assert run([*words, *others]) == 0
+        named = capsys.readouterr().out
+        assert "matched" not in named
+        assert note not in named
 
 
 @pytest.mark.usefixtures("table")

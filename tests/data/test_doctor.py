@@ -3,8 +3,8 @@
 import torch
 
 from glws.data.dataset import WeakDataset
-from glws.data.doctor import Finding, examine
-from glws.supervision import Labels, PairComparison, PairSimilarity, PartialLabels, Proportions, Unlabeled
+from glws.data.doctor import Finding, _parts, examine, names_are_known
+from glws.supervision import Constraints, Labels, PairComparison, PairSimilarity, PartialLabels, Proportions, Unlabeled
 
 BINARY = ["benign", "malignant"]
 
@@ -79,6 +79,33 @@ def test_labels_known_only_up_to_their_names_are_mentioned() -> None:
     settled = [PairSimilarity.of([1, 0], 2), Labels.of([1], 2)]
     with_one_label = WeakDataset(torch.zeros(4, 1), [[[0, 1], [2, 3]], [[0]]], settled)
     assert "exchangeable classes" not in found(with_one_label, BINARY)
+
+
+def test_names_are_known_when_some_group_tells_all_classes_apart_however_late() -> None:
+    def last(sentence: str) -> WeakDataset:
+        sentences = [*["y[0] == y[1]"] * 49, sentence]
+        return WeakDataset(torch.zeros(2, 1), [[0, 1]] * 50, Constraints.of(sentences, 3), check=False)
+
+    assert not names_are_known(last("y[0] != y[1]"))
+    assert not names_are_known(last("y[0] == 2"))
+    assert names_are_known(last("y[0] == 2 and y[1] == 0"))
+
+
+def test_classes_that_can_all_be_exchanged_are_mentioned_at_once() -> None:
+    data = WeakDataset(torch.zeros(2, 1), [[0, 1]], Constraints.of(["count(3) == 1"], 4), check=False)
+    assert "'0', '1' and '2' can be exchanged" in found(data, list("0123"))["exchangeable classes"].message
+    pairs = WeakDataset(torch.zeros(2, 1), [[0, 1]], PairSimilarity.of([True], num_classes=5))
+    assert [finding.check for finding in examine(pairs, list("abcde"))].count("exchangeable classes") == 1
+
+
+def test_groups_are_asked_about_in_pieces_that_fit_however_long_one_of_them_is() -> None:
+    size = 400_000
+    groups = [torch.tensor([0, 1])] * 3000 + [torch.arange(size)] * 2
+    data = WeakDataset(torch.zeros(size, 1), groups, Proportions.of([1] * 3002), check=False)
+    (part,) = _parts(data)
+    assert [len(piece.groups) for piece in part.pieces()] == [20, 40, 80, 160, 320, 640, 1280, 460, 1, 1]
+    assert part.some_from(2999, 2).group_names == [2999]
+    assert names_are_known(data)  # of pairs one is positive, of the last all but one are not
 
 
 def test_a_constant_classifier_that_satisfies_everything_is_mentioned() -> None:

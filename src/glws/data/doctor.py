@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, groupby, zip_longest
 from typing import NamedTuple
 
 import torch
@@ -21,6 +21,12 @@ from glws.supervision import AbstractProjection, AbstractSupervision
 
 MOST_GROUPS = 2000
 """Questions that need a labeling of each group are asked of this many groups of a kind."""
+FEW_GROUPS = 20
+"""So many often suffice to tell two classes apart."""
+MOST_PLACES = 500_000
+"""Groups that are asked about at once, each padded to the longest of them, have no more places than this."""
+MOST_CLASSES = 30
+"""Of so many classes any two are compared."""
 RARE = 0.01
 """How likely a class is to somebody who takes it to be rare."""
 FAR_APART = 0.2
@@ -56,10 +62,21 @@ class Part(NamedTuple):
         answer = self.weak.infer(log_probs[table], lengths)
         return answer.impossible, answer.marginals, table
 
-    def first(self, most: int) -> Part:
-        """Not more than so many of the groups."""
-        some = torch.arange(min(most, len(self.groups)))
-        return Part(self.name, self.groups[some], self.weak[some], self.group_names)
+    def some_from(self, begin: int, most: int) -> Part:
+        """Not more than so many of the groups from this one on, and as many as fit; one at least, if there is one."""
+        lengths = self.groups.lengths[begin : begin + most]
+        places = lengths.cummax(0).values * torch.arange(1, len(lengths) + 1)
+        number = max(int((places <= MOST_PLACES).sum()), min(len(lengths), 1))
+        taken = torch.arange(begin, begin + number)
+        return Part(self.name, self.groups[taken], self.weak[taken], [self.group_names[each] for each in taken])
+
+    def pieces(self) -> Iterator[Part]:
+        """All of the groups: a few, then ever more at once, as far as they fit."""
+        begin, most = 0, FEW_GROUPS
+        while begin < len(self.groups):
+            piece = self.some_from(begin, most)
+            yield piece
+            begin, most = begin + len(piece.groups), 2 * most
 
 
 def examine(
@@ -74,11 +91,25 @@ def examine(
     >>> [finding.check for finding in examine(pairs, ["negative", "positive"])]
     ['constant classifier']
     """
-    called = group_names or [range(len(groups)) for groups in data.groups]
-    parts = [Part(*each) for each in zip(_names(data.weak), data.groups, data.weak, called, strict=True)]
-    size = len(data.instances)
+    parts, size = _parts(data, group_names), len(data.instances)
     findings = [finding for check in CHECKS for finding in check(parts, size, classes)]
     return sorted(findings, key=lambda finding: ("error", "warning", "note").index(finding.level))
+
+
+def names_are_known(data: WeakDataset) -> bool:
+    """Whether no two classes can be exchanged in all that is known; where some can, predictions may be right but for
+    their names, and `matched_accuracy` is what tells.
+
+    >>> from glws.supervision import PairSimilarity
+    >>> names_are_known(WeakDataset(torch.zeros(4, 1), [[0, 1], [2, 3]], PairSimilarity.of([True, False])))
+    False
+    """
+    return next(_exchangeable(_parts(data), data.weak[0].num_classes), None) is None
+
+
+def _parts(data: WeakDataset, group_names: Sequence[Sequence[object]] | None = None) -> list[Part]:
+    called = group_names or [range(len(groups)) for groups in data.groups]
+    return [Part(*each) for each in zip(_names(data.weak), data.groups, data.weak, called, strict=True)]
 
 
 def _names(kinds: Sequence[AbstractSupervision]) -> list[str]:
@@ -210,21 +241,49 @@ def _about_rates(parts: Sequence[Part], left: str, right: str) -> bool:
 
 
 def exchangeable_classes(parts: Sequence[Part], size: int, classes: Sequence[str]) -> Iterator[Finding]:
-    """Pairs of classes that all weak labels treat alike: nothing can tell which is which."""
-    generator = torch.Generator().manual_seed(0)
-    log_probs = torch.randn(size, len(classes), generator=generator, dtype=torch.float64).log_softmax(-1)
-    some = [part.first(MOST_GROUPS) for part in parts]
-    likelihoods = [_log_likelihood(part, log_probs) for part in some]
-    for left, right in combinations(range(min(len(classes), 30)), 2):
-        order = torch.arange(len(classes))
-        order[[left, right]] = order[[right, left]]
-        exchanged = [_log_likelihood(part, log_probs[:, order]) for part in some]
-        if all(torch.allclose(a, b, atol=1e-9) for a, b in zip(likelihoods, exchanged, strict=True)):
-            message = (
-                f"classes {classes[left]!r} and {classes[right]!r} can be exchanged everywhere: the labels are known "
-                "only up to their names; a few true labels would settle it"
-            )
-            yield Finding("warning", "exchangeable classes", message)
+    """Classes that all weak labels treat alike: nothing can tell which is which."""
+    for first, pairs in groupby(sorted(_exchangeable(parts, len(classes))), key=lambda pair: pair[0]):
+        *names, last = [repr(classes[number]) for number in (first, *(other for _, other in pairs))]
+        message = (
+            f"classes {', '.join(names)} and {last} can be exchanged everywhere: the labels are known "
+            "only up to their names; a few true labels would settle it"
+        )
+        yield Finding("warning", "exchangeable classes", message)
+
+
+def _exchangeable(parts: Sequence[Part], num_classes: int) -> Iterator[tuple[int, int]]:
+    """Classes that can be exchanged without changing any likelihood, each with the first that it is like.
+
+    Whoever is like the first of a set is like all of it: (a c) is (a b)(b c)(a b).
+    """
+    firsts: list[int] = []
+    for number in range(min(num_classes, MOST_CLASSES)):
+        like = next((first for first in firsts if _can_be_exchanged(parts, first, number, num_classes)), None)
+        if like is None:
+            firsts.append(number)
+        else:
+            yield like, number
+
+
+def _can_be_exchanged(parts: Sequence[Part], left: int, right: int, num_classes: int) -> bool:
+    """Whether two classes are alike to every group, for predictions at random."""
+    usual = torch.arange(num_classes)
+    exchanged = usual.clone()
+    exchanged[[left, right]] = usual[[right, left]]
+    return all(
+        torch.allclose(_at_random(piece, usual), _at_random(piece, exchanged), atol=1e-9)
+        for pieces in zip_longest(*(part.pieces() for part in parts))
+        for piece in pieces
+        if piece is not None
+    )
+
+
+def _at_random(part: Part, order: Int[Tensor, "classes"]) -> Float[Tensor, "groups"]:
+    """Log-likelihoods for predictions at random, always the same ones, with the classes in this order."""
+    lengths = part.groups.lengths
+    shape = (len(lengths), int(lengths.max()) if len(lengths) else 0, len(order))
+    random = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64).log_softmax(-1)
+    return part.weak.infer(random[..., order], lengths).log_likelihood
 
 
 def _log_likelihood(part: Part, log_probs: Tensor) -> Float[Tensor, "groups"]:
@@ -234,7 +293,7 @@ def _log_likelihood(part: Part, log_probs: Tensor) -> Float[Tensor, "groups"]:
 
 def constant_classifiers(parts: Sequence[Part], size: int, classes: Sequence[str]) -> Iterator[Finding]:
     """Classes that could be predicted everywhere without contradicting anything."""
-    some = [part.first(MOST_GROUPS) for part in parts if not _is_projection(part)]
+    some = [part.some_from(0, MOST_GROUPS) for part in parts if not _is_projection(part)]
     best = [_best(part, len(classes)) for part in some]
 
     def gets_away(number: int) -> bool:

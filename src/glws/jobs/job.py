@@ -6,11 +6,13 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
+from glws.data.doctor import names_are_known
 from glws.errors import RunError
 from glws.evaluation import scores
 from glws.files import write_text
@@ -73,6 +75,11 @@ class Job:
         model = job_model(config.model, data.input_shape, len(data.classes), seed, allow_code)
         world = replace(world, bounds=data.bounds)
         return cls(config, data, Training(model, data.train, method, config.training, data.look, world))
+
+    @cached_property
+    def names_are_known(self) -> bool:
+        """Whether what it learns from, or the prior its method is told, says which class is which."""
+        return self.training.method.needs_prior or names_are_known(self.data.train)
 
     def begin(self, folder: Path, command: Sequence[str] | None = None) -> RunFolder:
         """A new run folder for it."""
