@@ -16,6 +16,7 @@ import pytest
 
 from glws.cli import run as command
 from glws.data import Source, Split
+from glws.errors import RunError
 from glws.paper import cell, cells
 from glws.paper import crowd as crowd_module
 from glws.paper import running as running_module
@@ -56,6 +57,21 @@ def test_a_run_is_written_once_and_not_run_again(tmp_path: Path, monkeypatch: py
     assert run_cell(BAGS, tmp_path, device="cpu") == first
     (record,) = read_results(tmp_path)
     assert record["cell"] == "classes=2,mean=50"
+
+
+@pytest.mark.slow
+def test_a_run_that_was_begun_under_another_plan_does_not_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = tmp_path / "runs"
+    run_cell(BAGS, tmp_path, device="cpu", runs=runs)
+    BAGS.path(tmp_path).unlink()
+    run_cell(BAGS, tmp_path, device="cpu", runs=runs)  # as planned before
+    BAGS.path(tmp_path).unlink()
+    planned = running_module.chosen_options
+    monkeypatch.setattr(running_module, "chosen_options", lambda one: {**planned(one), "train.weight_decay": 0.1})
+    with pytest.raises(RunError, match=r"-seed1 was begun under another plan; remove it, and the run begins anew$"):
+        run_cell(BAGS, tmp_path, device="cpu", runs=runs)
 
 
 @pytest.mark.slow

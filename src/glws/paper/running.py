@@ -17,12 +17,12 @@ from glws.data import Source, load
 from glws.data.dataset import WeakDataset
 from glws.data.groups import Groups
 from glws.data.weaken import positive_scores
-from glws.errors import DataError
+from glws.errors import DataError, RunError
 from glws.evaluation import scores
 from glws.files import write_text
 from glws.models import build
 from glws.paper.confidence import network_scores
-from glws.paper.plans import CEILING, Plan, chosen_options, plan
+from glws.paper.plans import CEILING, Plan, chosen_options, plan, taken
 from glws.paper.published import Cell, cell
 from glws.paper.results import ACCURACY, BALANCED, CHOOSING, ERROR, HELD_OUT, LIKELIHOOD, TEMPERED
 from glws.paper.weakening import SCORED, sets_singly
@@ -179,7 +179,7 @@ def _trained(
     train, held_out = data
     shape = train.instances.take(torch.zeros(1, dtype=torch.int64)).shape[1:]
     model = build(made.model, shape, one.num_classes, derived_generator("cpu", run.seed, "model"))
-    keep = _run_folder(run, runs)
+    keep = _run_folder(one, run, runs)
     try:
         snapshots = Snapshots(keep, made.config.save_every)
         return fit(
@@ -198,17 +198,22 @@ def _trained(
             keep.close()
 
 
-def _run_folder(run: PaperRun, runs: Path | None) -> RunFolder | None:
+def _run_folder(one: Cell, run: PaperRun, runs: Path | None) -> RunFolder | None:
+    """A new folder for the run, or the one it was begun in, if that was under the same plan."""
     if runs is None:
         return None
     folder = runs / run.name
-    if RunFolder.holds_run(folder):
-        return RunFolder.resume(folder)
-    return RunFolder.create(folder, {"run": run.name}, seed=run.seed)
+    config = {"run": run.name, "plan": taken(run.method, {**chosen_options(one), **run.options})}
+    if not RunFolder.holds_run(folder):
+        return RunFolder.create(folder, config, seed=run.seed)
+    if RunFolder.open(folder).config != config:
+        raise RunError(f"{folder} was begun under another plan; remove it, and the run begins anew")
+    return RunFolder.resume(folder)
 
 
 def _described(run: PaperRun, fitted: Fitted, seconds: float) -> dict[str, Any]:
     """Which run it is, and what it took."""
+    device = next(fitted.model.parameters()).device
     return {
         "setting": run.setting,
         "dataset": run.dataset,
@@ -218,7 +223,7 @@ def _described(run: PaperRun, fitted: Fitted, seconds: float) -> dict[str, Any]:
         "seed": run.seed,
         "epochs": int(fitted.history[-1]["epoch"]),
         "seconds": round(seconds, 2),
-        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         "warnings": fitted.warnings[-1:],
     }
 
