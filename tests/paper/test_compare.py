@@ -1,12 +1,17 @@
 """Our runs against the published numbers: what counts as ours, what is left of a gap, what an option is worth."""
 
+from dataclasses import fields
+
 import pytest
 from paper.made_up import run
 
+from glws.methods import GLWS
 from glws.paper import cell
-from glws.paper.compare import Compared, Score, ablations, changes, compared, is_plain
+from glws.paper.compare import Compared, Score, ablations, changes, compared, ingredient, is_plain
+from glws.paper.files import entries
 from glws.paper.plans import chosen_options
 from glws.paper.results import Record
+from glws.training import TrainingConfig
 
 
 def only(results: list[Record], name: str = "classes=2,mean=10", dataset: str = "mnist") -> Compared:
@@ -65,7 +70,8 @@ def test_ablations_are_compared_over_the_seeds_that_both_have() -> None:
     (found,) = ablations(results)
     assert (found.method, found.changes) == ("glws", {"m_step": "weak"})
     assert found.score == Score((91.0, 98.0, 10.0))
-    assert found.difference == pytest.approx((1 + 4) / 2)
+    assert found.difference is not None
+    assert found.difference.values == pytest.approx((1, 4))
     assert only(results).ours == Score((90.0, 94.0, 99.0))
 
 
@@ -85,6 +91,22 @@ def test_ablations_are_told_apart_by_options_epochs_method_and_cell() -> None:
     (two,) = [each for each in found if len(each.score.values) == 2]
     assert two.changes == {"m_step": "weak", "e_step": "same"}
     assert [dict(each.changes) for each in found].count({"epochs": 24}) == 1
+
+
+def test_what_is_one_ingredient_is_told_by_all_of_its_options() -> None:
+    taught = ingredient({"train.average": 0.999, "e_step": "teacher"})
+    assert taught == ("E-step", "by a moving average of the network")
+    assert ingredient({"e_step": "teacher", "train.average": 0.999, "m_step": "weak"}) is None
+    assert ingredient({}) is None
+
+
+def test_no_two_ingredients_have_the_same_options_and_all_of_these_are_options_of_runs() -> None:
+    forms = [form for entry in entries("ingredients") for form in entry["options"]]
+    assert all(forms.count(form) == 1 for form in forms)
+    known = {field.name for field in fields(GLWS)} | {"singly"}
+    known |= {f"train.{field.name}" for field in fields(TrainingConfig)}
+    known |= {name for entry in entries("choices") for name in entry["options"]}
+    assert {name for form in forms for name in form} <= known
 
 
 JUDGED: dict[str, object] = {"train.shares": [0.9, 0.1]}

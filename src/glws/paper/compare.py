@@ -10,6 +10,7 @@ from functools import cache, cached_property
 from typing import NamedTuple
 
 from glws.paper.catalogue import METHODS
+from glws.paper.files import entries
 from glws.paper.plans import EPOCHS, chosen_options, taken
 from glws.paper.published import OURS, Cell, Published, cell, cells
 from glws.paper.results import Record
@@ -21,8 +22,8 @@ CEILING = "supervised"
 class Score:
     """Numbers in percent, one for each seed.
 
-    >>> str(Score((97.0, 98.0, 99.0))), str(Score((97.0,)))
-    ('98.00±1.00 (3)', '97.00 (1)')
+    >>> str(Score((97.0, 98.0, 99.0))), str(Score((97.0,))), f"{Score((0.5,)):+}"
+    ('98.00±1.00 (3)', '97.00 (1)', '+0.50 (1)')
     """
 
     values: tuple[float, ...]
@@ -37,9 +38,12 @@ class Score:
         """Over the seeds, dividing by one less; 0 of a single one."""
         return statistics.stdev(self.values) if len(self.values) > 1 else 0.0
 
-    def __str__(self) -> str:
+    def __format__(self, sign: str) -> str:
         spread = f"±{self.std:.2f}" if len(self.values) > 1 else ""
-        return f"{self.mean:.2f}{spread} ({len(self.values)})"
+        return f"{self.mean:{sign}.2f}{spread} ({len(self.values)})"
+
+    def __str__(self) -> str:
+        return f"{self}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,14 +205,14 @@ def _task(setting: str, dataset: str, name: str) -> _Task:
 class Ablation:
     """A cell run in another way than planned.
 
-    difference: its mean minus that of the plain runs, over the seeds that both have; None where they share none.
+    difference: to the plain runs, for each seed that both have; None where they share none.
     """
 
     cell: Cell
     method: str
     changes: Mapping[str, object]
     score: Score
-    difference: float | None
+    difference: Score | None
 
 
 def ablations(results: Iterable[Record]) -> list[Ablation]:
@@ -216,6 +220,40 @@ def ablations(results: Iterable[Record]) -> list[Ablation]:
     runs = _by_cell(results)
     here = [one for one in cells() if place(one) in runs]
     return [each for one in here for method, own in runs[place(one)].items() for each in _ablations(one, method, own)]
+
+
+class Ingredient(NamedTuple):
+    """What a run of GLWS has by its plan, and what it has instead, in words."""
+
+    name: str
+    instead: str
+
+
+def ingredient(changes: Mapping[str, object]) -> Ingredient | None:
+    """What a run has instead of its plan, if that is one thing (`tables/ingredients.yaml`); None if it is more.
+
+    >>> ingredient({"m_step": "weak"})
+    Ingredient(name='strong augmentation', instead='trained on the weak view')
+    """
+    return _ingredients().get(json.dumps(changes, sort_keys=True))
+
+
+@cache
+def _ingredients() -> dict[str, Ingredient]:
+    """In the order of the file, by the changes as text."""
+    return {
+        json.dumps(changes, sort_keys=True): Ingredient(entry["ingredient"], entry["instead"])
+        for entry in entries("ingredients")
+        for changes in entry["options"]
+    }
+
+
+def in_order_of_ingredients(found: Iterable[Ablation]) -> list[tuple[Ingredient, Ablation]]:
+    """Those of GLWS in which one thing is changed."""
+    order = list(dict.fromkeys(_ingredients().values()))
+    named = [(ingredient(each.changes), each) for each in found if each.method == OURS]
+    known = [(name, each) for name, each in named if name is not None]
+    return sorted(known, key=lambda pair: order.index(pair[0]))
 
 
 def _ablations(one: Cell, method: str, runs: Iterable[Record]) -> list[Ablation]:
@@ -228,6 +266,6 @@ def _ablations(one: Cell, method: str, runs: Iterable[Record]) -> list[Ablation]
 
 
 def _ablation(one: Cell, method: str, runs: Sequence[Record], plain: Mapping[int, float]) -> Ablation:
-    pairs = [100 * (record[one.metric] - plain[record["seed"]]) for record in runs if record["seed"] in plain]
+    pairs = tuple(100 * (record[one.metric] - plain[record["seed"]]) for record in runs if record["seed"] in plain)
     found = Score(tuple(100 * record[one.metric] for record in runs))
-    return Ablation(one, method, changes(runs[0]), found, statistics.mean(pairs) if pairs else None)
+    return Ablation(one, method, changes(runs[0]), found, Score(pairs) if pairs else None)
