@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from glws.cli import run as command
-from glws.data import Source, Split
+from glws.data import Source, Split, load
 from glws.errors import RunError
 from glws.paper import cell, cells
 from glws.paper import crowd as crowd_module
@@ -83,6 +83,27 @@ def test_a_run_that_breaks_is_counted_and_the_others_go_on(tmp_path: Path, capsy
     assert "DataError" in out
     assert BAGS.path(tmp_path).exists()
     assert not broken.path(tmp_path).exists()
+
+
+@pytest.mark.slow
+def test_runs_without_their_data_are_left_out_and_if_none_is_left_it_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def only_mnist(name: str, *given: object, **options: object) -> Source:
+        return tiny(name) if name == "mnist" else load(name, tmp_path)
+
+    monkeypatch.setattr(running_module, "load", only_mnist)
+    others = [replace(BAGS, dataset="stl10", cell="classes=2,mean=5", seed=seed) for seed in (0, 1)]
+    assert run_all([*others, BAGS], Crowd(tmp_path, device="cpu")) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "0 runs are done, 3 to do"
+    assert lines[1].startswith("2 of them are left out: stl10: train_X.bin is in none of")
+    assert lines[-1].startswith("1 of 1 done in")
+    words = ["paper", "run", "proportions", "--dataset", "stl10", "--folder", str(tmp_path)]
+    assert command([*words, "--results", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("glws: error: stl10: train_X.bin is in none of")
+    assert len(error.splitlines()) == 1
 
 
 def test_no_run_is_begun_when_the_time_is_over(tmp_path: Path) -> None:

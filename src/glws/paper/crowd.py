@@ -13,9 +13,10 @@ from typing import Any, Literal
 
 import torch
 
+from glws.errors import DataError
 from glws.paper.published import cell
 from glws.paper.results import LIKELIHOOD, TEMPERED
-from glws.paper.running import PaperRun, run_cell
+from glws.paper.running import PaperRun, data_set, run_cell
 from glws.training.observer import Observer
 
 
@@ -49,10 +50,12 @@ def run_all(
 ) -> int:
     """Does what is not done yet; gives the number of runs that failed. After `seconds` no further run is begun.
 
+    Runs whose data set is not there are left out, with a line for each data set; if that leaves none it is an error.
     `watch` gives an observer for each run; nobody watches runs that are done side by side.
     """
     left = [run for run in todo if not run.path(crowd.results).exists()]
     report(f"{len(todo) - len(left)} runs are done, {len(left)} to do")
+    left = _with_data(left, crowd.folder, report)
     if not left:
         return 0
     began = time.monotonic()
@@ -61,6 +64,22 @@ def run_all(
     done = sum(run.path(crowd.results).exists() for run in left)
     report(f"{done} of {len(left)} done in {time.monotonic() - began:.0f} s")
     return failed
+
+
+def _with_data(left: Sequence[PaperRun], folder: Path | None, report: Callable[[str], None]) -> list[PaperRun]:
+    """Those whose data set is there."""
+    absent: dict[str, DataError] = {}
+    for name in dict.fromkeys(run.dataset for run in left):
+        try:
+            data_set(name, folder)
+        except DataError as reason:
+            absent[name] = reason
+    kept = [run for run in left if run.dataset not in absent]
+    for name, error in absent.items():
+        if not kept:
+            raise error
+        report(f"{sum(run.dataset == name for run in left)} of them are left out: {error}")
+    return kept
 
 
 def _side_by_side(left: Sequence[PaperRun], crowd: Crowd) -> int:

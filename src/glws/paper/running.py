@@ -79,6 +79,11 @@ def runnable(one: Cell) -> bool:
     return CLIP not in str(one.configuration.get("confidence_model", ""))
 
 
+def data_set(name: str, folder: Path | None) -> Source:
+    """What a cell is drawn from; a `DataError` if it is not there. Files were checked when they were fetched."""
+    return load(name, folder, verify=False)
+
+
 def check_plan(run: PaperRun) -> None:
     """Raises one line for options that no run of it could have."""
     plan(cell(run.setting, run.dataset, run.cell), run.method, run.seed, "cpu", run.epochs, **run.options)
@@ -101,7 +106,7 @@ def run_cell(
     if path.exists():
         known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return known
-    one, source = cell(run.setting, run.dataset, run.cell), load(run.dataset, folder, verify=False)
+    one, source = cell(run.setting, run.dataset, run.cell), data_set(run.dataset, folder)
     made = plan(one, run.method, run.seed, device, run.epochs, speed, **run.options)
     if run.held_out:  # what counts is the end
         made = replace(made, config=replace(made.config, evaluate_every=-(-made.config.epochs // LOOKS)))
