@@ -16,6 +16,7 @@ from glws.data import WeakDataset
 from glws.data.weaken import class_proportions, multi_instance, pair_similarity
 from glws.errors import DataError
 from glws.inference import infer
+from glws.methods import GLWS
 from glws.methods.count_loss import CountLoss
 from glws.methods.step import Progress, step_of
 from glws.methods.uum import UUM, share_answered_exactly
@@ -115,6 +116,15 @@ def test_the_gradient_of_pairs_is_half_that_of_their_likelihood(same: bool) -> N
     agree = (logits.softmax(1)[0] * logits.softmax(1)[1]).sum()
     likelihood = -(agree if same else 1 - agree).log()
     torch.testing.assert_close(gradient(likelihood, logits), 2 * gradient(group_loss(weak, logits), logits))
+
+
+def test_of_pairs_it_is_glws_through_the_same_eyes() -> None:
+    logits = random_logits(7, 4)
+    pairs = [[0, 1], [2, 3], [4, 5], [6, 1]]
+    data = WeakDataset(torch.zeros(7, 1), pairs, PairSimilarity.of([True, False, False, True], 4))
+    mine, theirs = (method.loss(step_on(data, logits)) for method in (UUM(), GLWS(m_step="weak")))
+    torch.testing.assert_close(mine, theirs)
+    torch.testing.assert_close(gradient(mine, logits), gradient(theirs, logits))
 
 
 def test_the_weights_carry_no_gradient() -> None:
