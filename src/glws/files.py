@@ -121,7 +121,7 @@ def _folders_made(folder: Path) -> Iterator[None]:
     try:
         for each in reversed(missing):
             each.mkdir(exist_ok=True)
-            _sync_folder(each.parent)
+            sync_folder(each.parent)
         yield
     except OSError:
         for each in missing:
@@ -144,10 +144,10 @@ def _replace(path: Path, content: bytes) -> None:
         with suppress(OSError):
             partial.unlink()
         raise
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Makes the disk remember the names in a folder, where the system has a way to ask for that."""
     if os.name != "posix":
         return

@@ -21,6 +21,7 @@ from glws.data.sources.official import OFFICIAL_SETS, Download, OfficialSet
 from glws.data.sources.official_formats import load_official
 from glws.data.sources.packages import needed
 from glws.errors import DataError
+from glws.files import sync_folder
 
 Opener = Callable[[str], Any]
 """Gives for an address something with `read(size)` that is closed by `with`."""
@@ -103,7 +104,7 @@ def _fetch_file(item: Download, home: Path, progress: bool, opener: Opener) -> N
         return
     with _fetched(item, home, progress, opener) as path:
         os.replace(path, target)
-        _sync_folder(home)
+        sync_folder(home)
 
 
 def _fetch_archive(wanted: OfficialSet, item: Download, folder: Path, progress: bool, opener: Opener) -> None:
@@ -137,7 +138,7 @@ def _unpack_set(wanted: OfficialSet, item: Download, archive: Path, folder: Path
             _sync(path)
         if not _is_sound(wanted, folder):  # unless another process was faster
             _move(home, folder / wanted.folders[0])
-    _sync_folder(folder)
+    sync_folder(folder)
 
 
 def _move(home: Path, target: Path) -> None:
@@ -210,13 +211,3 @@ def _progress_bar(item: Download, wanted: bool) -> Iterator[Advance]:
 def _sync(path: Path) -> None:
     with path.open("rb") as file:
         os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
