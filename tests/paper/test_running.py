@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,7 @@ from glws.paper.files import concerns, entries
 from glws.paper.plans import chosen_options, plan, taken
 from glws.paper.results import read_choices, read_results
 from glws.paper.running import PaperRun, run_cell, runnable
+from glws.training.observer import Observer
 
 
 def tiny(name: str, folder: Path | None = None, verify: bool = True) -> Source:
@@ -279,7 +281,31 @@ def test_a_run_that_is_cut_off_is_said_and_ends_the_work(
     monkeypatch.setattr(crowd_module, "run_cell", cut)
     assert run_all([BAGS, replace(BAGS, seed=2)], Crowd(tmp_path, device="cpu")) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1:] == [f"{BAGS.name}: cut off", "0 of 2 done in 0 s"]
+    assert lines[1:] == [f"{BAGS.name}: cut off; asked again, it goes on", "0 of 2 done in 0 s"]
+
+
+@pytest.mark.slow
+def test_a_run_that_was_cut_off_goes_on_and_leaves_nothing_but_its_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = replace(BAGS, epochs=3)
+    whole = run_cell(run, tmp_path / "whole", device="cpu")
+
+    class Stopping(Observer):
+        def epoch_ended(self, row: Mapping[str, object]) -> None:
+            if row["epoch"] == 2:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_cell(run, tmp_path, device="cpu", observer=Stopping())
+    assert [path.name for path in (tmp_path / "unfinished").iterdir()] == [run.name]
+    steps: list[int] = []
+    monkeypatch.setattr(Observer, "started", lambda self, step, num_steps: steps.append(step))
+    rest = run_cell(run, tmp_path, device="cpu")
+    assert steps[0] > 0
+    timed = ("seconds", "preparation_seconds")
+    assert {**rest, **dict.fromkeys(timed)} == {**whole, **dict.fromkeys(timed)}
+    assert not list((tmp_path / "unfinished").iterdir())
 
 
 @pytest.mark.slow
@@ -288,7 +314,7 @@ def test_workers_save_what_they_do_when_all_processes_are_asked_to_stop(tmp_path
     folder = idx_files(tmp_path)
     words = ["paper", "run", "proportions", "--dataset", "mnist", "--cell", "classes=2,mean=50", "--seeds", "0,1"]
     words += ["--processes", "2", "--epochs", "100000", "--device", "cpu", "--results", str(tmp_path / "results")]
-    words += ["--runs", str(tmp_path / "runs"), "--folder", str(folder)]
+    words += ["--folder", str(folder)]
     began = subprocess.Popen(
         [sys.executable, "-m", "glws", *words],
         start_new_session=True,
@@ -296,13 +322,13 @@ def test_workers_save_what_they_do_when_all_processes_are_asked_to_stop(tmp_path
         preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # a background job would have it ignored
     )
     deadline = time.monotonic() + 120
-    while len(list(tmp_path.glob("runs/*/metrics.jsonl"))) < 2:
+    while len(list(tmp_path.glob("results/unfinished/*/metrics.jsonl"))) < 2:
         assert time.monotonic() < deadline
         assert began.poll() is None
         time.sleep(0.1)
     os.killpg(began.pid, number)
     began.wait(60)
-    while len(list(tmp_path.glob("runs/*/checkpoints/*.json"))) < 2:
+    while len(list(tmp_path.glob("results/unfinished/*/checkpoints/*.json"))) < 2:
         assert time.monotonic() < deadline
         time.sleep(0.1)
 

@@ -47,7 +47,8 @@ def paper(
     folder: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where the data sets lie.")] = None,
     results: Annotated[Path, typer.Option(metavar="FOLDER", help="Where results are kept.")] = Path("results"),
     runs: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Keep runs here, to go on with when they were cut off.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Keep runs here; else RESULTS/unfinished, until they are done."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the page (show) or the times (runtime) here.")
@@ -56,7 +57,9 @@ def paper(
         Path | None, typer.Option(metavar="FOLDER", help="Figures of the page; beside it in plots/paper if not given.")
     ] = None,
 ) -> None:
-    """List, run and show the cells of the paper's tables. A run that has its result is not run again.
+    """List, run and show the cells of the paper's tables.
+
+    A run that has its result is not run again; one that was cut off goes on where it was.
 
     show all is the whole page, with figures where it is written to a file; show TABLE is the table of one setting.
     """

@@ -153,7 +153,7 @@ def _work(
         try:
             failed += _attempt(left[number], crowd, watch)
         except KeyboardInterrupt:
-            print(f"{left[number].name}: cut off", flush=True)
+            print(f"{left[number].name}: cut off; asked again, it goes on", flush=True)
             return failed + 1
     return failed
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -35,6 +36,8 @@ from glws.training.seeds import derived_generator
 from glws.training.snapshot import Snapshots
 
 CLIP = "clip"
+UNFINISHED = "unfinished"
+"""The folder of the runs that are not done yet, inside that of the results."""
 LOOKS = 5
 """How often a run looks at what is held out."""
 BAGS_HELD_OUT = 3
@@ -100,7 +103,8 @@ def run_cell(
 ) -> dict[str, Any]:
     """Trains one run and writes its result; a result that is there is read instead.
 
-    `folder` is where the data sets lie. With `runs` the run is kept in a folder there, and goes on if it was cut off.
+    `folder` is where the data sets lie. A run that was cut off goes on: until it is done it is kept in a folder of its
+    own beside the results, or, done or not, in `runs`.
     """
     path = run.path(results)
     if path.exists():
@@ -114,7 +118,8 @@ def run_cell(
     data = weak_data(one, source, run, made, device)
     began_training = time.perf_counter()
     test = None if run.held_out else Labelled.of(source.test.inputs, one.task_labels(source.test.labels))
-    fitted = _trained(one, run, made, data, test, runs, observer)
+    keep = _run_folder(one, run, runs or results / UNFINISHED)
+    fitted = _trained(one, run, made, data, test, keep, observer)
     seconds = time.perf_counter() - began_training
     if fitted.stopped_by is not None:
         raise KeyboardInterrupt
@@ -125,6 +130,8 @@ def run_cell(
     }
     result["preparation_seconds"] = round(began_training - began, 2)
     write_text(path, json.dumps(result, indent=1) + "\n")
+    if runs is None:
+        shutil.rmtree(keep.path, ignore_errors=True)
     return result
 
 
@@ -178,15 +185,13 @@ def _trained(
     made: Plan,
     data: tuple[WeakDataset, WeakDataset | None],
     test: Labelled | None,
-    runs: Path | None,
+    keep: RunFolder,
     observer: Observer | None,
 ) -> Fitted:
     train, held_out = data
     shape = train.instances.take(torch.zeros(1, dtype=torch.int64)).shape[1:]
     model = build(made.model, shape, one.num_classes, derived_generator("cpu", run.seed, "model"))
-    keep = _run_folder(one, run, runs)
-    try:
-        snapshots = Snapshots(keep, made.config.save_every)
+    with keep:
         return fit(
             model,
             train,
@@ -195,18 +200,13 @@ def _trained(
             views=made.look,
             test=test,
             held_out=held_out,
-            snapshots=snapshots,
+            snapshots=Snapshots(keep, made.config.save_every),
             observer=observer,
         )
-    finally:
-        if keep is not None:
-            keep.close()
 
 
-def _run_folder(one: Cell, run: PaperRun, runs: Path | None) -> RunFolder | None:
+def _run_folder(one: Cell, run: PaperRun, runs: Path) -> RunFolder:
     """A new folder for the run, or the one it was begun in, if that was under the same plan."""
-    if runs is None:
-        return None
     folder = runs / run.name
     config = {"run": run.name, "plan": taken(run.method, {**chosen_options(one), **run.options})}
     if not RunFolder.holds_run(folder):
