@@ -92,9 +92,10 @@ the most classes and the longest bags; mean over seeds, the band is one standard
 from which on the mean stays within a point of its last value."""
 
 AGAIN = """\
-`glws data` says which data sets are there. A run that has its file is not run again. `--processes 18 --speed graphs`
-does 18 at once on one GPU; start NVIDIA's multi-process service before (`nvidia-cuda-mps-control -d`), or they take
-turns. The commands take whole data sets; what is empty below was not run."""
+`glws data` says which data sets are there. A run that has its file is not run again, and one that was cut off goes on.
+`--processes 18 --speed graphs` does 18 at once on one GPU; start NVIDIA's multi-process service before
+(`nvidia-cuda-mps-control -d`), or they take turns. The commands take whole data sets; what is empty below was not
+run."""
 
 RUNTIME = f"""\
 Figure 6 of the paper: time against the length of bags. Timed is a loss and its gradient with respect to the logits, for
