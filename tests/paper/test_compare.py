@@ -7,7 +7,8 @@ from paper.made_up import run
 
 from glws.methods import GLWS
 from glws.paper import cell
-from glws.paper.compare import Compared, Score, ablations, changes, compared, ingredient, is_plain
+from glws.paper.ablations import ablations, ingredient
+from glws.paper.compare import Compared, Score, changes, compared, is_plain
 from glws.paper.files import entries
 from glws.paper.plans import chosen_options
 from glws.paper.results import Record

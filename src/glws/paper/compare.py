@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,6 @@ from functools import cache, cached_property
 from typing import NamedTuple
 
 from glws.paper.catalogue import METHODS
-from glws.paper.files import entries
 from glws.paper.plans import EPOCHS, chosen_options, taken
 from glws.paper.published import OURS, Cell, Published, cell, cells
 from glws.paper.results import Record
@@ -105,7 +103,7 @@ def compared(results: Iterable[Record], setting: str | None = None) -> list[Comp
     (187, None)
     """
     plain = [record for record in results if is_plain(record)]
-    runs, ceilings = _by_cell(plain), [record for record in plain if record["method"] == CEILING]
+    runs, ceilings = by_cell(plain), [record for record in plain if record["method"] == CEILING]
     return [_of_cell(one, runs.get(place(one), {}), ceilings) for one in cells(setting)]
 
 
@@ -176,7 +174,7 @@ def _place_of(record: Record) -> Place:
     return record["setting"], record["dataset"], record["cell"]
 
 
-def _by_cell(records: Iterable[Record]) -> dict[Place, dict[str, list[Record]]]:
+def by_cell(records: Iterable[Record]) -> dict[Place, dict[str, list[Record]]]:
     """The runs of each cell by method."""
     found: dict[Place, dict[str, list[Record]]] = {}
     for record in records:
@@ -196,76 +194,3 @@ def _task(setting: str, dataset: str, name: str) -> _Task:
     one = cell(setting, dataset, name)
     parameters = one.hyper_parameters()
     return _Task(parameters.epochs, (dataset, one.num_classes, frozenset(one.positive), parameters.model))
-
-
-# ---------------------------------------------------------------- ablations
-
-
-@dataclass(frozen=True, eq=False)
-class Ablation:
-    """A cell run in another way than planned.
-
-    difference: to the plain runs, for each seed that both have; None where they share none.
-    """
-
-    cell: Cell
-    method: str
-    changes: Mapping[str, object]
-    score: Score
-    difference: Score | None
-
-
-def ablations(results: Iterable[Record]) -> list[Ablation]:
-    """The runs that are no plain ones, joined over seeds, in the order of the paper's settings and cells."""
-    runs = _by_cell(results)
-    here = [one for one in cells() if place(one) in runs]
-    return [each for one in here for method, own in runs[place(one)].items() for each in _ablations(one, method, own)]
-
-
-class Ingredient(NamedTuple):
-    """What a run of GLWS has by its plan, and what it has instead, in words."""
-
-    name: str
-    instead: str
-
-
-def ingredient(changes: Mapping[str, object]) -> Ingredient | None:
-    """What a run has instead of its plan, if that is one thing (`tables/ingredients.yaml`); None if it is more.
-
-    >>> ingredient({"m_step": "weak"})
-    Ingredient(name='strong augmentation', instead='trained on the weak view')
-    """
-    return _ingredients().get(json.dumps(changes, sort_keys=True))
-
-
-@cache
-def _ingredients() -> dict[str, Ingredient]:
-    """In the order of the file, by the changes as text."""
-    return {
-        json.dumps(changes, sort_keys=True): Ingredient(entry["ingredient"], entry["instead"])
-        for entry in entries("ingredients")
-        for changes in entry["options"]
-    }
-
-
-def in_order_of_ingredients(found: Iterable[Ablation]) -> list[tuple[Ingredient, Ablation]]:
-    """Those of GLWS in which one thing is changed."""
-    order = list(dict.fromkeys(_ingredients().values()))
-    named = [(ingredient(each.changes), each) for each in found if each.method == OURS]
-    known = [(name, each) for name, each in named if name is not None]
-    return sorted(known, key=lambda pair: order.index(pair[0]))
-
-
-def _ablations(one: Cell, method: str, runs: Iterable[Record]) -> list[Ablation]:
-    """Those of a method in a cell, one for each way to run it."""
-    joined: dict[str, list[Record]] = {}
-    for record in runs:
-        joined.setdefault(json.dumps(changes(record), sort_keys=True), []).append(record)
-    plain = {record["seed"]: record[one.metric] for record in joined.pop("{}", [])}
-    return [_ablation(one, method, joined[key], plain) for key in sorted(joined)]
-
-
-def _ablation(one: Cell, method: str, runs: Sequence[Record], plain: Mapping[int, float]) -> Ablation:
-    pairs = tuple(100 * (record[one.metric] - plain[record["seed"]]) for record in runs if record["seed"] in plain)
-    found = Score(tuple(100 * record[one.metric] for record in runs))
-    return Ablation(one, method, changes(runs[0]), found, Score(pairs) if pairs else None)

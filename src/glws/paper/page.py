@@ -9,19 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from glws.errors import DataError
+from glws.paper.ablations import ablations_section
 from glws.paper.catalogue import DATASETS, SETTINGS, check_known
-from glws.paper.compare import (
-    CEILING,
-    Ablation,
-    Compared,
-    Ingredient,
-    ablations,
-    compared,
-    in_order_of_ingredients,
-    is_plain,
-    method_title,
-    place,
-)
+from glws.paper.compare import CEILING, Compared, compared, is_plain, method_title, place
 from glws.paper.figures import convergence_curves
 from glws.paper.published import OURS, Cell, cells
 from glws.paper.results import Choice, Record
@@ -56,21 +46,6 @@ LEFT = """\
 *What is left* of a cell is (ceiling - ours) / (ceiling - paper's GLWS): 1 is the paper's distance to the supervised
 ceiling, 0 is the ceiling, less than 0 is above it. It needs a ceiling that was run and is above the paper's number;
 {above} of the cells run have one that is not, and are left out of the median."""
-
-ABLATIONS = """\
-What changes when something else than planned is chosen. *Difference*: to the plain runs of the same method and cell,
-over the seeds that both have; in brackets how many these are."""
-
-INGREDIENTS = """\
-### What each ingredient is worth
-
-GLWS with one ingredient exchanged, the rest as planned. Negative: the plan is better. Differences of less than their
-standard deviation say nothing, and those of one seed little."""
-
-OTHERS = """\
-### Other runs that are not as planned
-
-Plans of before, and methods with options of their own."""
 
 CHOICES = """\
 What is not as in the paper, or as a method has it by default, is in `src/glws/paper/tables/choices.yaml`, each entry
@@ -145,7 +120,7 @@ def page(results: Sequence[Record], extras: Extras | None = None) -> str:
         _summary(rows, given.remarks.get("summary", "")),
         "## The tables",
         *sections,
-        _ablations(results, given.remarks.get("ablations", "")),
+        ablations_section(results, given.remarks.get("ablations", "")),
         _choices(given.choices, given.remarks.get("choices", "")),
         _convergence(results, given.links.get("convergence")),
         _runtime(given.runtime, given.links.get("runtime")),
@@ -299,46 +274,7 @@ def _summed(name: str, rows: Sequence[Compared]) -> tuple[str, ...]:
     )
 
 
-# ---------------------------------------------------------------- ablations, convergence, runtime
-
-
-def _ablations(results: Sequence[Record], remark: str) -> str:
-    """Runs with options of their own: those of one ingredient by ingredient, then all others."""
-    found = ablations(results)
-    if not found and not remark:
-        return ""
-    known = in_order_of_ingredients(found)
-    others = [each for each in found if each not in [mine for _, mine in known]]
-    parts = ["## Ablations", ABLATIONS, _ingredients(known), _others(others), remark]
-    return "\n\n".join(part for part in parts if part)
-
-
-def _ingredients(known: Sequence[tuple[Ingredient, Ablation]]) -> str:
-    if not known:
-        return ""
-    head = ("ingredient", "instead", "setting", "cell", "mean ± std (seeds)", "difference")
-    lines = [(name.name, name.instead, *_place_and_score(each)) for name, each in known]
-    return f"{INGREDIENTS}\n\n{table([head, (*['---'] * 4, '---:', '---:'), *lines])}"
-
-
-def _others(others: Sequence[Ablation]) -> str:
-    if not others:
-        return ""
-    head = ("method", "options", "setting", "cell", "mean ± std (seeds)", "difference")
-    lines = [
-        (
-            method_title(each.method),
-            ", ".join(f"{name}={value}" for name, value in each.changes.items()),
-            *_place_and_score(each),
-        )
-        for each in others
-    ]
-    return f"{OTHERS}\n\n{table([head, (*['---'] * 4, '---:', '---:'), *lines])}"
-
-
-def _place_and_score(each: Ablation) -> tuple[str, str, str, str]:
-    difference = "" if each.difference is None else f"{each.difference:+}"
-    return SETTINGS[each.cell.setting].title, cell_name(each.cell), str(each.score), difference
+# ---------------------------------------------------------------- choices, convergence, runtime
 
 
 def _choices(choices: Sequence[Choice], remark: str) -> str:
