@@ -65,15 +65,14 @@ def test_a_run_is_written_once_and_not_run_again(tmp_path: Path, monkeypatch: py
 def test_a_run_that_was_begun_under_another_plan_does_not_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs = tmp_path / "runs"
-    run_cell(BAGS, tmp_path, device="cpu", runs=runs)
-    BAGS.path(tmp_path).unlink()
-    run_cell(BAGS, tmp_path, device="cpu", runs=runs)  # as planned before
-    BAGS.path(tmp_path).unlink()
+    runs, run = tmp_path / "runs", replace(BAGS, options={"train.shares": (0.8, 0.2)})
+    for _ in range(2):  # the second goes on
+        run_cell(run, tmp_path, device="cpu", runs=runs)
+        run.path(tmp_path).unlink()
     planned = running_module.chosen_options
     monkeypatch.setattr(running_module, "chosen_options", lambda one: {**planned(one), "train.weight_decay": 0.1})
     with pytest.raises(RunError, match=r"-seed1 was begun under another plan; remove it, and the run begins anew$"):
-        run_cell(BAGS, tmp_path, device="cpu", runs=runs)
+        run_cell(run, tmp_path, device="cpu", runs=runs)
 
 
 @pytest.mark.slow

@@ -118,8 +118,8 @@ def run_cell(
     data = weak_data(one, source, run, made, device)
     began_training = time.perf_counter()
     test = None if run.held_out else Labelled.of(source.test.inputs, one.task_labels(source.test.labels))
-    keep = _run_folder(one, run, runs or results / UNFINISHED)
-    fitted = _trained(one, run, made, data, test, keep, observer)
+    with _run_folder(one, run, runs or results / UNFINISHED) as keep:
+        fitted = _trained(one, run, made, data, test, keep, observer)
     seconds = time.perf_counter() - began_training
     if fitted.stopped_by is not None:
         raise KeyboardInterrupt
@@ -191,24 +191,24 @@ def _trained(
     train, held_out = data
     shape = train.instances.take(torch.zeros(1, dtype=torch.int64)).shape[1:]
     model = build(made.model, shape, one.num_classes, derived_generator("cpu", run.seed, "model"))
-    with keep:
-        return fit(
-            model,
-            train,
-            made.method,
-            made.config,
-            views=made.look,
-            test=test,
-            held_out=held_out,
-            snapshots=Snapshots(keep, made.config.save_every),
-            observer=observer,
-        )
+    return fit(
+        model,
+        train,
+        made.method,
+        made.config,
+        views=made.look,
+        test=test,
+        held_out=held_out,
+        snapshots=Snapshots(keep, made.config.save_every),
+        observer=observer,
+    )
 
 
 def _run_folder(one: Cell, run: PaperRun, runs: Path) -> RunFolder:
     """A new folder for the run, or the one it was begun in, if that was under the same plan."""
     folder = runs / run.name
-    config = {"run": run.name, "plan": taken(run.method, {**chosen_options(one), **run.options})}
+    planned = taken(run.method, {**chosen_options(one), **run.options})
+    config = {"run": run.name, "plan": json.loads(json.dumps(planned))}  # lists for tuples, as it is read back
     if not RunFolder.holds_run(folder):
         return RunFolder.create(folder, config, seed=run.seed)
     if RunFolder.open(folder).config != config:
