@@ -99,7 +99,7 @@ def test_classes_that_can_all_be_exchanged_are_mentioned_at_once() -> None:
 
 
 def test_groups_are_asked_about_in_pieces_that_fit_however_long_one_of_them_is() -> None:
-    size = 400_000
+    size = 800_000
     groups = [torch.tensor([0, 1])] * 3000 + [torch.arange(size)] * 2
     data = WeakDataset(torch.zeros(size, 1), groups, Proportions.of([1] * 3002), check=False)
     (part,) = _parts(data)

@@ -23,8 +23,8 @@ MOST_GROUPS = 2000
 """Questions that need a labeling of each group are asked of this many groups of a kind."""
 FEW_GROUPS = 20
 """So many often suffice to tell two classes apart."""
-MOST_PLACES = 500_000
-"""Groups that are asked about at once, each padded to the longest of them, have no more places than this."""
+MOST_NUMBERS = 2_000_000
+"""Groups that are asked about at once, each padded to the longest, have no more instances times classes than this."""
 MOST_CLASSES = 30
 """Of so many classes any two are compared."""
 RARE = 0.01
@@ -65,8 +65,8 @@ class Part(NamedTuple):
     def some_from(self, begin: int, most: int) -> Part:
         """Not more than so many of the groups from this one on, and as many as fit; one at least, if there is one."""
         lengths = self.groups.lengths[begin : begin + most]
-        places = lengths.cummax(0).values * torch.arange(1, len(lengths) + 1)
-        number = max(int((places <= MOST_PLACES).sum()), min(len(lengths), 1))
+        numbers = lengths.cummax(0).values * torch.arange(1, len(lengths) + 1) * self.weak.num_classes
+        number = max(int((numbers <= MOST_NUMBERS).sum()), min(len(lengths), 1))
         taken = torch.arange(begin, begin + number)
         return Part(self.name, self.groups[taken], self.weak[taken], [self.group_names[each] for each in taken])
 
