@@ -1,9 +1,15 @@
-"""Every Python block of the README and of the documentation runs, block after block in one namespace a page."""
+"""Every Python block of the README and of the documentation runs, block after block in one namespace a page, and the
+numbers of the paper's tables are those that the runs tell."""
 
 import re
 from pathlib import Path
 
 import pytest
+
+from glws.cli import run as command
+from glws.paper.compare import compared
+from glws.paper.results import read_results
+from glws.paper.summary import by_setting
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -24,3 +30,14 @@ def test_python_blocks_run(page: Path) -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name} links to {target}, which is not there"
+
+
+@pytest.mark.slow
+def test_page_of_results_is_what_its_command_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    assert command(["paper", "show", "all", "--results", "results", "--out", str(tmp_path / "results.md")]) == 0
+    assert (tmp_path / "results.md").read_text() == (ROOT / "docs" / "results.md").read_text()
+
+
+def test_readme_has_the_results_that_the_runs_tell() -> None:
+    assert by_setting(compared(read_results(ROOT / "results"))) in (ROOT / "README.md").read_text()

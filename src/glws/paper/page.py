@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,10 +16,9 @@ from glws.paper.published import OURS, Cell, cells
 from glws.paper.results import Choice, Record
 from glws.paper.running import runnable
 from glws.paper.runtime import CLASSES, GROUPS, LONGEST_LISTED, TIMED, Runtime
-from glws.paper.show import cell_name, markdown, table
+from glws.paper.show import cell_name, folded, markdown, table
+from glws.paper.summary import summary_section
 
-SMALL = ("mnist", "fashion_mnist")
-"""The data sets that are summed up together: all their cells are meant to be run."""
 SEEDS = 3
 REMARKS = "remarks"
 
@@ -41,11 +39,6 @@ RULES = """## How to read the tables
 - Runs with other options than planned, or with other epochs than the paper's (those of two unlabeled sets on CIFAR-10
   apart, whose epochs are not the same thing), are never *ours*: they are in the table of ablations.
 - Numbers in square brackets are notes on the published numbers, below each table."""
-
-LEFT = """\
-*What is left* of a cell is (ceiling - ours) / (ceiling - paper's GLWS): 1 is the paper's distance to the supervised
-ceiling, 0 is the ceiling, less than 0 is above it. It needs a ceiling that was run and is above the paper's number;
-{above} of the cells run have one that is not, and are left out of the median."""
 
 CHOICES = """\
 What is not as in the paper, or as a method has it by default, is in `src/glws/paper/tables/choices.yaml`, each entry
@@ -117,7 +110,7 @@ def page(results: Sequence[Record], extras: Extras | None = None) -> str:
         _head(results, rows),
         _reproduction(results, given),
         RULES,
-        _summary(rows, given.remarks.get("summary", "")),
+        summary_section(rows, given.remarks.get("summary", "")),
         "## The tables",
         *sections,
         ablations_section(results, given.remarks.get("ablations", "")),
@@ -239,41 +232,6 @@ def _command(table: str, datasets: Sequence[str], methods: str, seeds: str) -> s
     return f"for data in {' '.join(datasets)}; do {inside}; done"
 
 
-# ---------------------------------------------------------------- summary
-
-
-def _summary(rows: Sequence[Compared], remark: str) -> str:
-    small = [row for row in rows if row.cell.dataset in SMALL]
-    small_name = " + ".join(DATASETS[name].paper_name for name in SMALL)
-    lines = [
-        ("data", "cells", "run", "ours above the paper's GLWS", "share", "median of what is left", "of so many cells"),
-        ("---", *["---:"] * 6),
-        _summed(f"**{small_name}**", small),
-        *(_summed(DATASETS[name].paper_name, [row for row in rows if row.cell.dataset == name]) for name in DATASETS),
-        _summed("all", rows),
-    ]
-    above = sum(row.ceiling is not None and row.ours is not None and row.share_left is None for row in rows)
-    short, run = sum(row.is_short for row in rows), sum(row.ours is not None for row in rows)
-    shortfalls = f"Below the paper's GLWS by more than one standard deviation of it: {short} of the {run} cells run."
-    parts = ["## Summary", table(lines), LEFT.format(above=above), shortfalls, remark]
-    return "\n\n".join(part for part in parts if part)
-
-
-def _summed(name: str, rows: Sequence[Compared]) -> tuple[str, ...]:
-    run = [row for row in rows if row.difference is not None]
-    above = sum(row.difference is not None and row.difference > 0 for row in run)
-    left = [row.share_left for row in run if row.share_left is not None]
-    return (
-        name,
-        str(len(rows)),
-        str(len(run)),
-        str(above) if run else "",
-        f"{100 * above / len(run):.0f}%" if run else "",
-        f"{statistics.median(left):.2f}" if left else "",
-        str(len(left)) if left else "",
-    )
-
-
 # ---------------------------------------------------------------- choices, convergence, runtime
 
 
@@ -300,7 +258,7 @@ def _choices(choices: Sequence[Choice], remark: str) -> str:
                 _estimated(one, each),
             )
             lines.append((SETTINGS[one.setting].title, cell_name(one), str(each["seed"]), *shown))
-    parts = ["## How we chose", CHOICES, table(lines) if choices else "", remark]
+    parts = ["## How we chose", CHOICES, folded(f"All {len(choices)} runs", table(lines)) if choices else "", remark]
     return "\n\n".join(part for part in parts if part)
 
 

@@ -72,6 +72,20 @@ def table(lines: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def folded(title: str, text: str) -> str:
+    """A text that is shown when its title is clicked on.
+
+    >>> print(folded("All 2 runs", "| a |"))
+    <details>
+    <summary>All 2 runs</summary>
+    <BLANKLINE>
+    | a |
+    <BLANKLINE>
+    </details>
+    """
+    return f"<details>\n<summary>{title}</summary>\n\n{text}\n\n</details>"
+
+
 def _is_of_interest(record: Record, setting: str) -> bool:
     """Ceilings may come from elsewhere, other runs not."""
     return record["setting"] == setting or record["method"] == CEILING
