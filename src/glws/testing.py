@@ -88,7 +88,9 @@ def check_data_check_passes(case: Case) -> None:
 
 def check_repr_and_description_are_one_line(case: Case) -> None:
     """Messages and logs stay readable."""
-    for text in (case.weak.describe(0) if case.lengths else "", type(case.weak).__name__):
+    names = [f"name {number}" for number in range(case.weak.num_classes)]
+    known = [case.weak.describe(0), case.weak.describe(0, names)] if case.lengths else []
+    for text in (*known, type(case.weak).__name__):
         assert "\n" not in text, f"more than one line: {text!r}"
 
 

@@ -48,7 +48,7 @@ def test_infeasible_groups_are_errors_by_their_own_names(described: Path, capsys
     assert run(["doctor", str(described)]) == 1
     printed = capsys.readouterr().out
     assert "error: Proportions: nothing satisfies 1 group (b)" in printed
-    assert "group b: exactly 3 of class 1 cannot hold in a group of 2 instances" in printed
+    assert "group b: exactly 3 of class malignant cannot hold in a group of 2 instances" in printed
 
 
 def test_findings_can_be_had_as_json(described: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -93,7 +93,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "a feature that is no number": (["train", "--data", "nan.yaml"], "line 2: column f1 must be a finite number"),
     "a feature in words": (["train", "--data", "red.yaml"], "column f1 must be a number, found 'red'"),
     "no rows": (["train", "--data", "empty.yaml"], "empty.csv: there are no rows"),
-    "too many in a bag": (["train", "--data", "many.yaml"], "exactly 9 of class 1 cannot hold in a group of 3"),
+    "too many in a bag": (["train", "--data", "many.yaml"], "exactly 9 of class malignant cannot hold in a group of 3"),
     "no such kind": (["train", "--data", "kind.yaml"], "did you mean proportions?"),
     "no such column": (["train", "--data", "column.yaml"], "there is no column 'm'"),
     "no such weak value": (["train", "--data", "weak.yaml"], "did you mean count?"),

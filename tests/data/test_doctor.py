@@ -24,7 +24,7 @@ def test_infeasible_groups_are_named() -> None:
     finding = found(data, BINARY)["infeasible groups"]
     assert finding.level == "error"
     assert finding.groups == (1,)
-    assert "group 1: exactly 5 of class 1 cannot hold in a group of 3 instances" in finding.message
+    assert "group 1: exactly 5 of class malignant cannot hold in a group of 3 instances" in finding.message
 
 
 def test_contradictions_on_shared_instances_are_found_through_several_groups() -> None:

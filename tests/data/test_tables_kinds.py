@@ -206,7 +206,7 @@ def test_every_kind_has_a_case():
         (
             {"kind": "proportions", "group": "g", "weak": {"count": "w"}, "options": {"counted": "a"}},
             {"w": [0, 3]},
-            r"t\.csv: group g1 \(line 4, 5\): exactly 3 of class 0 cannot hold in a group of 2 instances",
+            r"t\.csv: group g1 \(line 4, 5\): exactly 3 of class a cannot hold in a group of 2 instances",
         ),
         (
             {"kind": "proportions", "group": "g", "weak": {"share": "w"}, "options": {"counted": "a"}},
@@ -226,7 +226,7 @@ def test_every_kind_has_a_case():
         (
             {"kind": "labels", "group": "g", "weak": {"label": "w"}},
             {"w": ["a", "b"]},
-            r"group g0 \(line 2, 3\): label 0",
+            r"group g0 \(line 2, 3\): label a",
         ),
         ({"kind": "noisy_labels", "weak": {"label": "w"}}, {"w": ["a", "b"]}, "needs options: {rate: 0.1}"),
         (

@@ -128,7 +128,9 @@ def infeasible_groups(parts: Sequence[Part], size: int, classes: Sequence[str]) 
         if wrong:
             first = wrong[0]
             length = _number(int(part.groups.lengths[first]), "instance")
-            reason = f"group {part.some([first])}: {part.weak.describe(first)} cannot hold in a group of {length}"
+            reason = (
+                f"group {part.some([first])}: {part.weak.describe(first, classes)} cannot hold in a group of {length}"
+            )
             message = f"{part.name}: nothing satisfies {_number(len(wrong), 'group')} ({part.some(wrong)}); {reason}"
             yield Finding("error", "infeasible groups", message, tuple(wrong))
 
@@ -147,15 +149,15 @@ def contradictions(parts: Sequence[Part], size: int, classes: Sequence[str]) -> 
             impossible, marginals, table = part.infer(torch.where(allowed, 0.0, -torch.inf).double())
             wrong = (impossible & alone).nonzero()[:, 0].tolist()
             if wrong:
-                yield Finding("error", "contradictions", _contradiction(part, wrong), tuple(wrong))
+                yield Finding("error", "contradictions", _contradiction(part, wrong, classes), tuple(wrong))
                 return
             _take_away(allowed, marginals, table, part.groups.lengths)
         if torch.equal(before, allowed):
             return
 
 
-def _contradiction(part: Part, wrong: list[int]) -> str:
-    first = f"group {part.some(wrong[:1])}: {part.weak.describe(wrong[0])}"
+def _contradiction(part: Part, wrong: list[int], classes: Sequence[str]) -> str:
+    first = f"group {part.some(wrong[:1])}: {part.weak.describe(wrong[0], classes)}"
     groups = f"{_number(len(wrong), 'group')} ({part.some(wrong)})"
     return f"{part.name}: {groups} cannot hold together with what other groups say about the same instances; {first}"
 

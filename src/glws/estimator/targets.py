@@ -53,7 +53,7 @@ class Reading:
             found = self._of_rows(y, num_rows)
         for members, weak in zip(found.groups, found.weak, strict=True):
             members.check(num_rows)
-            weak.check(members.lengths, len(found.classes))
+            weak.check(members.lengths, len(found.classes), [str(name) for name in found.classes])
         return found
 
     # ------------------------------------------------------------ a label or a set of candidates for each row

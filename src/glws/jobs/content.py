@@ -18,7 +18,7 @@ from glws.errors import GlwsError
 from glws.evaluation import ReliabilityCurve, confusion, reliability_curve
 from glws.inference import Posterior
 from glws.jobs.data import JobData
-from glws.jobs.words import described, learned_from, named
+from glws.jobs.words import learned_from
 from glws.report import Example, Instance, KnownPart, RunContent, Surprise
 from glws.supervision import AbstractSupervision, ClassCounts, PresentClasses
 from glws.training.evaluate import Predict, log_probs_of, posteriors
@@ -85,7 +85,7 @@ def _judged_groups(data: JobData, predict: Predict) -> Iterator[Judged]:
     chosen = shown.subset(some)
     for kind, numbers, members, answer in posteriors(chosen, predict):
         for place, number in enumerate(numbers.tolist()):
-            known = described(chosen.weak[kind], number, data.classes)
+            known = chosen.weak[kind].describe(number, data.classes)
             yield _judged(kind, known, members[place], answer, place)
 
 
@@ -181,7 +181,7 @@ def _features(data: JobData, value: Tensor) -> dict[str, float | str]:
 
 def _known(data: WeakDataset, kind: int, classes: tuple[str, ...]) -> KnownPart:
     weak, groups = data.weak[kind], data.groups[kind]
-    words = tuple(described(weak, group, classes) for group in range(min(len(weak), NUM_DESCRIBED)))
+    words = tuple(weak.describe(group, classes) for group in range(min(len(weak), NUM_DESCRIBED)))
     picture, of = _drawn(data, kind, classes)
     return KnownPart(type(weak).__name__, groups.lengths.numpy(), words, picture, of)
 
@@ -194,7 +194,7 @@ def _drawn(data: WeakDataset, kind: int, classes: tuple[str, ...]) -> tuple[str 
     for group in range(min(len(weak), NUM_DESCRIBED)):
         automaton = _small_automaton(weak, group, lengths[group])
         if automaton is not None:
-            return automaton_svg(automaton, classes), described(weak, group, classes)
+            return automaton_svg(automaton, classes), weak.describe(group, classes)
         part = _one_class(weak, group, lengths[group], classes)
         if part is not None:
             return automaton_svg(part[0], part[2]), part[1]
@@ -221,8 +221,8 @@ def _one_class(
     automaton, number = max(found, key=lambda pair: 0 if pair[0] is None else pair[0].num_states)
     if automaton is None:
         return None
-    words = named(parts.describe(number), ("another", classes[number]))
-    return automaton, f"{words}, one part of {described(weak, group, classes)}", ("another", classes[number])
+    words = parts.describe(number, ("another", classes[number]))
+    return automaton, f"{words}, one part of {weak.describe(group, classes)}", ("another", classes[number])
 
 
 def _tested(data: JobData, predict: Predict) -> tuple[ReliabilityCurve | None, Any]:

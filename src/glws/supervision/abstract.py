@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import Field, fields, replace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -14,6 +14,7 @@ from torch import Tensor
 from glws.automata import Automaton
 from glws.errors import DataError
 from glws.inference import AbstractForm, Posterior, infer
+from glws.supervision.wording import Names
 
 Kind = TypeVar("Kind", bound="AbstractSupervision")
 SHARED = {"shared": True}
@@ -27,6 +28,9 @@ class AbstractSupervision(ABC):
     with `metadata=SHARED`. It says what it knows twice: as a form that an engine answers fast, and as a plain weight of
     one labeling, which the tests compare with it.
     """
+
+    noun: ClassVar[str] = "group"
+    """What one of them is called where they are counted, as in "130 bags"."""
 
     num_classes: int
 
@@ -68,8 +72,8 @@ class AbstractSupervision(ABC):
         """
         return None
 
-    def describe(self, group: int) -> str:
-        """What is known about one group, in a few words, for messages."""
+    def describe(self, group: int, names: Names = None) -> str:
+        """What is known about one group, in a few words; classes by their names, where these are given."""
         return f"the weak label of group {group}"
 
     def __len__(self) -> int:
@@ -100,8 +104,11 @@ class AbstractSupervision(ABC):
         """`glws.infer` with these weak labels."""
         return infer(log_probs, self, lengths, evidence, engine)
 
-    def check(self, lengths: Sequence[int] | Tensor, num_classes: int) -> None:
-        """Raises `DataError` naming the first group that no labeling of its length can satisfy."""
+    def check(self, lengths: Sequence[int] | Tensor, num_classes: int, names: Names = None) -> None:
+        """Raises `DataError` naming the first group that no labeling of its length can satisfy.
+
+        `names` are those of the classes, for the message.
+        """
         sizes = torch.as_tensor(lengths)
         if num_classes != self.num_classes:
             raise DataError(f"the weak labels are over {self.num_classes} classes, the model over {num_classes}")
@@ -111,7 +118,7 @@ class AbstractSupervision(ABC):
         if not bool(possible.all()):
             group = int((~possible).nonzero()[0])
             raise DataError(
-                f"group {group}: {self.describe(group)} cannot hold in a group of {_instances(sizes[group])}"
+                f"group {group}: {self.describe(group, names)} cannot hold in a group of {_instances(sizes[group])}"
             )
 
     def possible(self, lengths: Int[Tensor, "groups"]) -> Tensor:

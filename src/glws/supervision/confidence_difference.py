@@ -14,6 +14,7 @@ from glws.errors import DataError
 from glws.supervision.abstract import SHARED
 from glws.supervision.arrays import Numbers, pairs_of_probabilities, reals, refuse
 from glws.supervision.fixed_size import AbstractTableKind
+from glws.supervision.wording import Names
 
 Convention = Literal["signed", "code"]
 CONVENTIONS = ("signed", "code")
@@ -35,6 +36,8 @@ class ConfidenceDifference(AbstractTableKind):
     >>> ConfidenceDifference.of([-0.6]).automaton(0, 2).weight([1, 0])
     0.6
     """
+
+    noun: ClassVar[str] = "pair"
 
     size: ClassVar[int] = 2
     difference: Float[Tensor, "groups"]
@@ -81,6 +84,6 @@ class ConfidenceDifference(AbstractTableKind):
         agrees = difference * (labels[1] - labels[0]) > 0
         return abs(difference) if agrees else 0.0
 
-    def describe(self, group: int) -> str:
+    def describe(self, group: int, names: Names = None) -> str:
         """The difference."""
         return f"a pair with confidence difference {float(self.difference[group]):g}"

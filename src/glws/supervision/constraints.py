@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import ClassVar
 
 from jaxtyping import Int
 from torch import Tensor
@@ -14,6 +15,7 @@ from glws.automata.language import constraint
 from glws.errors import DataError
 from glws.inference import Automata
 from glws.supervision.abstract import SHARED, AbstractSupervision
+from glws.supervision.wording import Names
 
 Classes = int | tuple[str, ...]
 
@@ -28,6 +30,8 @@ class Constraints(AbstractSupervision):
     >>> weak.automaton(1, length=4).count(4)
     5
     """
+
+    noun: ClassVar[str] = "constraint"
 
     wanted: tuple[str | Automaton, ...]
     classes: Classes = field(metadata=SHARED)
@@ -56,7 +60,7 @@ class Constraints(AbstractSupervision):
         """0 where the constraint holds, -inf where it does not; the log-weight of a weighted automaton."""
         return self._read(self.wanted[group], len(labels)).log_weight(labels)
 
-    def describe(self, group: int) -> str:
+    def describe(self, group: int, names: Names = None) -> str:
         """The text itself."""
         item = self.wanted[group]
         return f'"{item}"' if isinstance(item, str) else repr(item)

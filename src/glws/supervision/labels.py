@@ -13,6 +13,7 @@ from torch import Tensor
 from glws.supervision.abstract import SHARED
 from glws.supervision.arrays import Numbers, classes, rates
 from glws.supervision.fixed_size import AbstractTableKind
+from glws.supervision.wording import Names, called
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +28,8 @@ class Labels(AbstractTableKind):
     >>> Labels.of([2, -1], num_classes=3).describe(0)
     'label 2'
     """
+
+    noun: ClassVar[str] = "label"
 
     size: ClassVar[int] = 1
     labels: Int[Tensor, "groups"]
@@ -56,7 +59,7 @@ class Labels(AbstractTableKind):
         """1 for the label, or where there is none."""
         return float(int(self.labels[group]) in (-1, labels[0]))
 
-    def describe(self, group: int) -> str:
+    def describe(self, group: int, names: Names = None) -> str:
         """The label."""
         label = int(self.labels[group])
-        return "one unknown label" if label < 0 else f"label {label}"
+        return "one unknown label" if label < 0 else f"label {called(label, names)}"

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -31,7 +32,7 @@ from glws.supervision.noise import (
     report_counts,
     report_probability,
 )
-from glws.supervision.wording import listed, of_classes
+from glws.supervision.wording import Names, listed, of_classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +57,8 @@ class MultiInstance(LearnsNoise):
     tensor([[0.3333, 0.8333],
             [0.0000, 0.0000]])
     """
+
+    noun: ClassVar[str] = "bag"
 
     present: Int[Tensor, "groups"]
     counted: Bool[Tensor, "classes"] = field(metadata=SHARED)
@@ -150,10 +153,10 @@ class MultiInstance(LearnsNoise):
             return weight
         return weight + float(self._log_chances(torch.tensor([len(labels)]))[0, mark])
 
-    def describe(self, group: int) -> str:
+    def describe(self, group: int, names: Names = None) -> str:
         """At least one or none."""
         mark = int(self.present[group])
-        return f"{('none', 'at least one', 'any number')[mark]} {of_classes(self.counted)}"
+        return f"{('none', 'at least one', 'any number')[mark]} {of_classes(self.counted, names)}"
 
     def possible(self, lengths: Int[Tensor, "groups"]) -> Bool[Tensor, "groups"]:
         """Something needs an instance that may be counted, nothing one that need not be."""
@@ -189,6 +192,8 @@ class PresentClasses(LearnsNoise):
     >>> weak.automaton(0, 2).count(2)
     2
     """
+
+    noun: ClassVar[str] = "bag"
 
     present: Int[Tensor, "groups classes"]
     flip: Float[Tensor, "2"] = field(metadata=SHARED)
@@ -235,11 +240,11 @@ class PresentClasses(LearnsNoise):
         marks = self.present[group].tolist()
         return sum(_log_mark(mark, number in labels, self.flip) for number, mark in enumerate(marks))
 
-    def describe(self, group: int) -> str:
+    def describe(self, group: int, names: Names = None) -> str:
         """The classes that occur and that do not."""
         row = self.present[group]
-        others = " and no others" if bool((row >= 0).all()) else f" and none of {listed(row == 0)}"
-        return f"classes {listed(row == 1)}{others}"
+        others = " and no others" if bool((row >= 0).all()) else f" and none of {listed(row == 0, names)}"
+        return f"classes {listed(row == 1, names)}{others}"
 
     def possible(self, lengths: Int[Tensor, "groups"]) -> Bool[Tensor, "groups"]:
         """Room for all that must occur, and something that may where there are instances."""

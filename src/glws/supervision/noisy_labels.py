@@ -17,6 +17,7 @@ from glws.supervision.abstract import SHARED
 from glws.supervision.arrays import Numbers, classes, rates, shares, whole_numbers
 from glws.supervision.fixed_size import AbstractTableKind
 from glws.supervision.noise import LearnsNoise, changed, share
+from glws.supervision.wording import Names, called
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +33,8 @@ class NoisyLabels(AbstractTableKind, LearnsNoise):
     >>> weak.transition[0]
     tensor([0.8000, 0.1000, 0.1000], dtype=torch.float64)
     """
+
+    noun: ClassVar[str] = "noisy label"
 
     size: ClassVar[int] = 1
     observed: Int[Tensor, "groups"]
@@ -95,9 +98,9 @@ class NoisyLabels(AbstractTableKind, LearnsNoise):
         """T[y, w]."""
         return float(self.transition[labels[0], self.observed[group]])
 
-    def describe(self, group: int) -> str:
+    def describe(self, group: int, names: Names = None) -> str:
         """The observed class."""
-        return f"one label observed as {int(self.observed[group])}"
+        return f"one label observed as {called(int(self.observed[group]), names)}"
 
     def counts_here(self, posterior: Posterior) -> Float[Tensor, "classes classes"]:
         """How many instances of each class were observed as each class."""

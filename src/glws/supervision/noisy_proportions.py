@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -18,7 +18,7 @@ from glws.inference.forms import only_counted
 from glws.supervision.abstract import SHARED
 from glws.supervision.arrays import Numbers, class_mask, label_counts, reals, true_labels, whole_numbers
 from glws.supervision.noise import LearnsNoise, changed, share
-from glws.supervision.wording import of_classes
+from glws.supervision.wording import Names, of_classes
 
 Kernel = Literal["geometric", "laplace"]
 KERNELS = ("geometric", "laplace")
@@ -39,6 +39,8 @@ class NoisyProportions(LearnsNoise):
     >>> [round(math.exp(weak.log_weight(0, labels)), 3) for labels in ([1, 1, 0], [1, 0, 0])]
     [1.0, 0.135]
     """
+
+    noun: ClassVar[str] = "bag"
 
     observed: Float[Tensor, "groups"]
     scale: Float[Tensor, "1"] = field(metadata=SHARED)
@@ -99,9 +101,9 @@ class NoisyProportions(LearnsNoise):
         ratio = math.exp(-1 / scale)
         return math.log((1 - ratio) / (1 + ratio)) - distance / scale
 
-    def describe(self, group: int) -> str:
+    def describe(self, group: int, names: Names = None) -> str:
         """The observed count."""
-        return f"about {float(self.observed[group]):g} {of_classes(self.counted)}"
+        return f"about {float(self.observed[group]):g} {of_classes(self.counted, names)}"
 
     def possible(self, lengths: Int[Tensor, "groups"]) -> Bool[Tensor, "groups"]:
         """Always: any noise can happen."""

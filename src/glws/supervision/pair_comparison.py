@@ -18,6 +18,7 @@ from glws.supervision.arrays import Numbers, classes, rates, true_labels
 from glws.supervision.fixed_size import AbstractTableKind
 from glws.supervision.noise import LearnsNoise, changed, likelihood_share, possible_groups, share
 from glws.supervision.projections import MESSAGE, AbstractProjection
+from glws.supervision.wording import Names
 
 Ties = Literal["half", "paper", "code"]
 TIE_WEIGHTS = {"half": 0.5, "paper": 1.0, "code": 1.0}
@@ -47,6 +48,8 @@ class PairComparison(AbstractTableKind, LearnsNoise):
     >>> PairComparison.of([0]).automaton(0, 2).weight([1, 1])
     0.5
     """
+
+    noun: ClassVar[str] = "pair"
 
     size: ClassVar[int] = 2
     winner: Int[Tensor, "groups"]
@@ -97,7 +100,7 @@ class PairComparison(AbstractTableKind, LearnsNoise):
         flip = float(self.flip)
         return TIE_WEIGHTS[self.ties] if won == lost else 1 - flip if won > lost else flip
 
-    def describe(self, group: int) -> str:
+    def describe(self, group: int, names: Names = None) -> str:
         """Who won."""
         return f"a pair whose {'second' if int(self.winner[group]) else 'first'} is at least as high"
 

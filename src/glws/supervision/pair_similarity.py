@@ -25,6 +25,7 @@ from glws.supervision.noise import (
     report_counts,
     report_probability,
 )
+from glws.supervision.wording import Names
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +43,8 @@ class PairSimilarity(AbstractFixedSize, LearnsNoise):
     >>> weak.infer(torch.tensor([[[0.2, 0.8], [0.7, 0.3]]] * 2).log()).marginals[:, 0, 1]
     tensor([0.6316, 0.9032])
     """
+
+    noun: ClassVar[str] = "pair"
 
     size: ClassVar[int] = 2
     same: Bool[Tensor, "groups"]
@@ -76,7 +79,7 @@ class PairSimilarity(AbstractFixedSize, LearnsNoise):
         """As written above."""
         return report_probability(bool(self.same[group]), labels[0] == labels[1], self.flip)
 
-    def describe(self, group: int) -> str:
+    def describe(self, group: int, names: Names = None) -> str:
         """Same or different."""
         return f"a pair of {'the same class' if bool(self.same[group]) else 'different classes'}"
 

@@ -18,7 +18,7 @@ from glws.supervision.abstract import SHARED
 from glws.supervision.arrays import Numbers, classes, flags, rates, refuse, shares
 from glws.supervision.fixed_size import AbstractTableKind
 from glws.supervision.noise import LearnsNoise, changed, share
-from glws.supervision.wording import listed
+from glws.supervision.wording import Names, listed
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +38,8 @@ class PartialLabels(AbstractTableKind, LearnsNoise):
     tensor([[0, 1, 1],
             [1, 1, 0]], dtype=torch.int32)
     """
+
+    noun: ClassVar[str] = "candidate set"
 
     size: ClassVar[int] = 1
     candidates: Bool[Tensor, "groups classes"]
@@ -94,9 +96,9 @@ class PartialLabels(AbstractTableKind, LearnsNoise):
             return 1.0
         return 1 - miss if bool(self.candidates[group, labels[0]]) else miss * chosen / (all_classes - chosen)
 
-    def describe(self, group: int) -> str:
+    def describe(self, group: int, names: Names = None) -> str:
         """The set."""
-        return f"one label of {listed(self.candidates[group])}"
+        return f"one label of {listed(self.candidates[group], names)}"
 
     def counts_here(self, posterior: Posterior) -> Float[Tensor, "2"]:
         """How many sets missed the class, and how many held it; sets of all classes tell nothing."""
@@ -126,6 +128,8 @@ class NoisyCandidates(AbstractTableKind, LearnsNoise):
     >>> weak.log_table().exp()
     tensor([[0.7200, 0.1200]], dtype=torch.float64)
     """
+
+    noun: ClassVar[str] = "candidate set"
 
     size: ClassVar[int] = 1
     candidates: Bool[Tensor, "groups classes"]
@@ -166,9 +170,9 @@ class NoisyCandidates(AbstractTableKind, LearnsNoise):
             for chance, inside in zip(chances, self.candidates[group].tolist(), strict=True)
         )
 
-    def describe(self, group: int) -> str:
+    def describe(self, group: int, names: Names = None) -> str:
         """The set."""
-        return f"one label with candidates {listed(self.candidates[group])}"
+        return f"one label with candidates {listed(self.candidates[group], names)}"
 
     def counts_here(self, posterior: Posterior) -> Float[Tensor, "classes classes_and_one"]:
         """For each true class how often each class was in the set, and how often the true class occurred."""

@@ -17,6 +17,7 @@ from glws.supervision.arrays import Numbers, shares
 from glws.supervision.fixed_size import AbstractTableKind
 from glws.supervision.projections import MESSAGE
 from glws.supervision.soft_labels import READINGS, Reading, SoftTargets, checked_reading
+from glws.supervision.wording import Names
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +36,8 @@ class PositiveConfidence(AbstractTableKind):
     >>> PositiveConfidence.of([0.9, 0.5]).automaton(0, 1).weight([1])
     0.9
     """
+
+    noun: ClassVar[str] = "confidence"
 
     size: ClassVar[int] = 1
     confidence: Float[Tensor, "groups"]
@@ -66,7 +69,7 @@ class PositiveConfidence(AbstractTableKind):
         confidence = float(self.confidence[group])
         return confidence if labels[0] == 1 else 1 - confidence
 
-    def describe(self, group: int) -> str:
+    def describe(self, group: int, names: Names = None) -> str:
         """The confidence."""
         return f"one label, positive with confidence {float(self.confidence[group]):g}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Bool, Int
@@ -29,7 +29,7 @@ from glws.supervision.arrays import (
     true_labels,
     whole_numbers,
 )
-from glws.supervision.wording import of_classes
+from glws.supervision.wording import Names, called, of_classes
 
 Method = Literal["auto", "exact", "tilted"]
 METHODS = ("auto", "exact", "tilted")
@@ -48,6 +48,8 @@ class Proportions(AbstractSupervision):
     >>> weak.infer(torch.tensor([[[0.1, 0.9], [0.8, 0.2], [0.4, 0.6], [0.7, 0.3]]]).log()).marginals[0, :, 1]
     tensor([0.9457, 0.1318, 0.7003, 0.2222])
     """
+
+    noun: ClassVar[str] = "bag"
 
     low: Int[Tensor, "groups"]
     high: Int[Tensor, "groups"]
@@ -118,11 +120,11 @@ class Proportions(AbstractSupervision):
         count = sum(bool(self.counted[label]) for label in labels)
         return 0.0 if int(self.low[group]) <= count <= int(self.high[group]) else -math.inf
 
-    def describe(self, group: int) -> str:
+    def describe(self, group: int, names: Names = None) -> str:
         """The range."""
         low, high = int(self.low[group]), int(self.high[group])
         how_many = f"exactly {low}" if low == high else f"between {low} and {high}"
-        return f"{how_many} {of_classes(self.counted)}"
+        return f"{how_many} {of_classes(self.counted, names)}"
 
     def possible(self, lengths: Int[Tensor, "groups"]) -> Bool[Tensor, "groups"]:
         """The range meets the counts there can be."""
@@ -146,6 +148,8 @@ class ClassCounts(AbstractSupervision):
     >>> weak.automaton(0, 3).count(3)
     3
     """
+
+    noun: ClassVar[str] = "bag"
 
     counts: Int[Tensor, "groups classes"]
     method: Method = field(default="auto", metadata=SHARED)
@@ -180,9 +184,12 @@ class ClassCounts(AbstractSupervision):
         found = [list(labels).count(number) for number in range(self.num_classes)]
         return 0.0 if found == self.counts[group].tolist() else -math.inf
 
-    def describe(self, group: int) -> str:
-        """The counts."""
-        return f"the class counts {shown(self.counts[group])}"
+    def describe(self, group: int, names: Names = None) -> str:
+        """The counts of the classes that occur."""
+        counts = enumerate(self.counts[group].tolist())
+        word = "class " if names is None else ""
+        occurring = [f"{count} × {word}{called(number, names)}" for number, count in counts if count]
+        return f"exactly {', '.join(occurring) or 'nothing'}"
 
     def possible(self, lengths: Int[Tensor, "groups"]) -> Bool[Tensor, "groups"]:
         """The counts sum to the number of instances."""

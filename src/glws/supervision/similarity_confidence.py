@@ -18,6 +18,7 @@ from glws.supervision.agreement import Agreement
 from glws.supervision.arrays import Numbers, pairs_of_probabilities, rates, shares
 from glws.supervision.fixed_size import AbstractFixedSize
 from glws.supervision.projections import MESSAGE, AbstractProjection
+from glws.supervision.wording import Names
 
 SimilarityReading = Literal["evidence", "target", "code"]
 READINGS = ("evidence", "target", "code")
@@ -46,6 +47,8 @@ class SimilarityConfidence(AbstractFixedSize):
     >>> weak.infer(torch.tensor([[[0.31, 0.69], [0.62, 0.38]]]).log()).marginals[0, :, 1]
     tensor([0.7296, 0.3109])
     """
+
+    noun: ClassVar[str] = "pair"
 
     size: ClassVar[int] = 2
     confidence: Float[Tensor, "groups"]
@@ -95,7 +98,7 @@ class SimilarityConfidence(AbstractFixedSize):
         same = labels[0] == labels[1]
         return confidence / (2 * prior) if same else (1 - confidence) / (2 * (1 - prior))
 
-    def describe(self, group: int) -> str:
+    def describe(self, group: int, names: Names = None) -> str:
         """The confidence."""
         return f"a pair of one class with confidence {float(self.confidence[group]):g}"
 

@@ -17,6 +17,7 @@ from glws.supervision.abstract import SHARED
 from glws.supervision.arrays import Numbers, reals, refuse, shares
 from glws.supervision.fixed_size import AbstractTableKind
 from glws.supervision.projections import MESSAGE, AbstractProjection
+from glws.supervision.wording import Names, called
 
 Reading = Literal["evidence", "target"]
 READINGS = ("evidence", "target")
@@ -43,6 +44,8 @@ class SoftLabels(AbstractTableKind):
     >>> weak.infer(torch.tensor([[[0.6, 0.3, 0.1]]]).log()).marginals
     tensor([[[0.4615, 0.3462, 0.1923]]])
     """
+
+    noun: ClassVar[str] = "soft label"
 
     size: ClassVar[int] = 1
     scores: Float[Tensor, "groups classes"]
@@ -78,9 +81,9 @@ class SoftLabels(AbstractTableKind):
             raise DataError(f'SoftLabels with reading="target" {MESSAGE}')
         return float(self.scores[group, labels[0]]) / float(self.prior[labels[0]])
 
-    def describe(self, group: int) -> str:
+    def describe(self, group: int, names: Names = None) -> str:
         """The likeliest class."""
-        return f"one label with scores, highest for class {int(self.scores[group].argmax())}"
+        return f"one label with scores, highest for class {called(int(self.scores[group].argmax()), names)}"
 
 
 @dataclass(frozen=True, eq=False)

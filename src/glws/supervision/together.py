@@ -16,6 +16,7 @@ from glws.inference import AbstractForm, Automata, Selected
 from glws.inference.forms import TableWeights
 from glws.supervision.abstract import AbstractSupervision
 from glws.supervision.agreement import Agreement
+from glws.supervision.wording import Names
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,9 +80,9 @@ class Together(AbstractSupervision):
         """The sum of the parts."""
         return sum(part.log_weight(group, labels) for part in self.parts)
 
-    def describe(self, group: int) -> str:
+    def describe(self, group: int, names: Names = None) -> str:
         """All of them."""
-        return " and ".join(part.describe(group) for part in self.parts)
+        return " and ".join(part.describe(group, names) for part in self.parts)
 
     def _each(self, change: Callable[[AbstractSupervision], AbstractSupervision]) -> Together:
         return Together(tuple(change(part) for part in self.parts))

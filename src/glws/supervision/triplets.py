@@ -15,6 +15,7 @@ from glws.supervision.abstract import SHARED
 from glws.supervision.arrays import Numbers, classes, rates, true_labels
 from glws.supervision.fixed_size import AbstractTableKind
 from glws.supervision.noise import LearnsNoise, changed, likelihood_share, possible_groups, share
+from glws.supervision.wording import Names
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +33,8 @@ class Triplets(AbstractTableKind, LearnsNoise):
     >>> weak.automaton(0, 3).weight([0, 0, 1]), weak.automaton(0, 3).weight([0, 1, 1])
     (1.0, 0.5)
     """
+
+    noun: ClassVar[str] = "triplet"
 
     size: ClassVar[int] = 3
     closer: Int[Tensor, "groups"]
@@ -71,7 +74,7 @@ class Triplets(AbstractTableKind, LearnsNoise):
             return 0.5
         return 1 - flip if anchor == closer else flip
 
-    def describe(self, group: int) -> str:
+    def describe(self, group: int, names: Names = None) -> str:
         """Which is closer."""
         return f"a triplet whose first is closer to its {'second' if int(self.closer[group]) == 1 else 'third'}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -29,7 +29,7 @@ from glws.supervision.arrays import (
 )
 from glws.supervision.expected_count import ExpectedCount
 from glws.supervision.projections import MESSAGE
-from glws.supervision.wording import of_classes
+from glws.supervision.wording import Names, of_classes
 
 Count = Literal["expected", "hard", "floor", "stochastic", "binomial", "hypergeometric", "dataset"]
 WITHOUT_POPULATION = ("expected", "hard", "floor", "stochastic", "binomial")
@@ -56,6 +56,8 @@ class Unlabeled(AbstractSupervision):
     >>> weak.infer(torch.tensor([[[0.1, 0.9], [0.8, 0.2], [0.4, 0.6], [0.7, 0.3]]]).log()).marginals[0, :, 1]
     tensor([0.9196, 0.1732, 0.6198, 0.2748])
     """
+
+    noun: ClassVar[str] = "unlabeled group"
 
     prior: Float[Tensor, "groups"]
     offset: Float[Tensor, "groups"]
@@ -152,9 +154,9 @@ class Unlabeled(AbstractSupervision):
         """Groups with the same prior are samples of one population, unless the rest of it is told."""
         return None if self.count == "dataset" else torch.unique(self.prior, return_inverse=True)[1]
 
-    def describe(self, group: int) -> str:
+    def describe(self, group: int, names: Names = None) -> str:
         """The prior."""
-        return f"a share of {float(self.prior[group]):g} {of_classes(self.counted)}"
+        return f"a share of {float(self.prior[group]):g} {of_classes(self.counted, names)}"
 
     def possible(self, lengths: Int[Tensor, "groups"]) -> Bool[Tensor, "groups"]:
         """Always, except that a sample without replacement is no larger than its population."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -17,6 +18,7 @@ from glws.supervision.abstract import AbstractSupervision
 from glws.supervision.arrays import Numbers, label_counts, refuse, shares, shown, true_labels
 from glws.supervision.projections import MESSAGE, AbstractProjection
 from glws.supervision.unlabeled import Unlabeled
+from glws.supervision.wording import Names
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +34,8 @@ class UnlabeledClasses(AbstractSupervision):
     >>> weak.infer(even).marginals[0, 0]
     tensor([0.5000, 0.3000, 0.2000])
     """
+
+    noun: ClassVar[str] = "unlabeled group"
 
     prior: Float[Tensor, "groups classes"]
 
@@ -72,7 +76,7 @@ class UnlabeledClasses(AbstractSupervision):
         """The prior."""
         return self.prior
 
-    def describe(self, group: int) -> str:
+    def describe(self, group: int, names: Names = None) -> str:
         """The prior."""
         return f"the class shares {shown(self.prior[group])}"
 

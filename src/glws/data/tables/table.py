@@ -85,7 +85,7 @@ class Table:
             made = KINDS[chosen.kind].make(chosen.weak, self.classes, chosen.lengths, chosen.options)
             _check_texts(made, chosen.lengths)
             if check:
-                made.check(chosen.lengths.tolist(), len(self.classes))
+                made.check(chosen.lengths.tolist(), len(self.classes), self.classes)
         except DataError as error:
             raise DataError(f"{self.path}: {self._renamed(str(error), chosen)}") from error
         return made
