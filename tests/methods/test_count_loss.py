@@ -15,6 +15,7 @@ from torch.nn import functional
 from glws.data import WeakDataset
 from glws.data.weaken import class_proportions, multi_instance, positive_unlabeled
 from glws.errors import DataError
+from glws.methods import GLWS
 from glws.methods.count_loss import CountLoss
 from glws.methods.step import step_of
 from glws.models import build
@@ -141,6 +142,19 @@ def test_the_distribution_form_is_least_where_every_prediction_is_the_prior() ->
     assert abs(loss.item()) < 1e-12
     assert scores.grad is not None
     assert float(scores.grad.abs().max()) < 1e-12
+
+
+@pytest.mark.parametrize(
+    "weak", [Proportions.of([2, 0, 1]), MultiInstance.of([1, 0, 1]), MultiInstance.of([1, 0, 1], share=0.2)]
+)
+def test_of_two_classes_it_is_glws_through_the_same_eyes_counted_by_bags(weak: AbstractSupervision) -> None:
+    logits = torch.randn(9, 2, generator=torch.Generator().manual_seed(3), dtype=torch.float64, requires_grad=True)
+    data = WeakDataset(torch.zeros(9, 1), [[0, 1, 2, 3], [4, 5], [6, 7, 8]], weak)
+    mine, theirs = (
+        torch.autograd.grad(method.loss(step_on(data, logits)), logits)[0]
+        for method in (CountLoss(), GLWS(m_step="weak"))
+    )
+    torch.testing.assert_close(3 * mine, 9 * theirs)
 
 
 def test_unknown_labels_are_not_looked_at() -> None:
