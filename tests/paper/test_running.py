@@ -224,6 +224,16 @@ def test_what_is_chosen_for_a_cell_is_planned_and_can_be_replaced() -> None:
     assert plan(weak, "count_loss", 0).method.view == "weak"  # type: ignore[attr-defined]
 
 
+def test_an_option_of_the_method_may_say_so_where_its_name_is_that_of_another() -> None:
+    one = cell("partial_labels", "mnist", "ratio=0.7")
+    usual, own = plan(one, "rcr", 0), plan(one, "rcr", 0, **{"method.views": ["strong"], "method.weight": 0.5})
+    assert own.method.views == ("strong",)  # type: ignore[attr-defined]
+    assert own.method.weight == 0.5  # type: ignore[attr-defined]
+    assert own.look == usual.look
+    assert plan(one, "rcr", 0, views="tables").look != usual.look
+    assert plan(one, "glws", 0, **{"method.e_step": "weak"}).method == plan(one, "glws", 0, e_step="weak").method
+
+
 @pytest.mark.parametrize("method", ["glws", "supervised", "uum"])
 def test_all_methods_are_judged_alike(method: str) -> None:
     two, ten = (cell("multi_instance", "mnist", f"classes={number},mean=10") for number in (2, 10))

@@ -35,7 +35,9 @@ def paper(
     ] = "eager",
     option: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Other than planned: an option of the method, train.X, draw.X, views."),
+        typer.Option(
+            metavar="NAME=VALUE", help="Other than planned: an option of the method (method.X), train.X, draw.X, views."
+        ),
     ] = None,
     held_out: Annotated[
         float,

@@ -15,10 +15,11 @@ from glws.paper.files import concerns, entries
 from glws.paper.published import OURS, Cell
 from glws.training.config import TrainingConfig
 
-DRAWN, TRAINED, SEEN, VIEW, SINGLY = "draw.", "train.", "views", "m_step", "singly"
+DRAWN, TRAINED, OWN, SEEN, VIEW, SINGLY = "draw.", "train.", "method.", "views", "m_step", "singly"
 """Options of a run that begin so are about how the weak data are drawn, and fields of `TrainingConfig`; `views` is the
 name of an augmentation, `m_step` the view of it that is trained on; with `singly` GLWS takes unlabeled sets instance by
-instance, so many in a batch. All others are options of the method."""
+instance, so many in a batch. All others are options of the method, which may begin with `method.`: `method.views` are
+the views of RCR."""
 
 EPOCHS = f"{TRAINED}epochs"
 """Epochs of a plan that are not the paper's."""
@@ -62,7 +63,8 @@ def plan(
 ) -> Plan:
     """How a cell is trained by a method; `epochs` replaces the paper's number.
 
-    `options` are those of the method; beginning with `draw.`, of the weakening; with `train.`, of the training.
+    `options` are those of the method, with `method.` before them or nothing; beginning with `draw.`, of the weakening;
+    with `train.`, of the training.
 
     >>> from glws.paper import cell
     >>> made = plan(cell("proportions", "mnist", "classes=2,mean=10"), "glws", seed=0)
@@ -165,7 +167,7 @@ def _method(cell: Cell, method: str, view: str, options: Mapping[str, Any]) -> A
         return GLWS(m_step=view)
     about = (DRAWN, TRAINED)
     own = {
-        name: value
+        name.removeprefix(OWN): value
         for name, value in options.items()
         if not name.startswith(about) and name not in (SEEN, VIEW, SINGLY)
     }
