@@ -4,7 +4,8 @@
     python benchmarks/other_task.py positive_unlabeled mnist positives=500 --positive 0,2,4,6,8 -o draw.count=expected
 
 Other classes are positive than in the cell. Weak data are drawn from two thirds of the training images, the accuracy is
-that on the others, at ten times during training. The test images are not read.
+that on the others, at ten times during training. The test images are not read. What takes long may be cut off and asked
+again: with --run it goes on.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from glws.paper.plans import plan
 from glws.paper.weakening import sets_singly
 from glws.training.evaluate import Labelled
 from glws.training.loop import fit
+from glws.training.run_folder import RunFolder
 from glws.training.seeds import derived_generator
+from glws.training.snapshot import Snapshots
 
 
 def accuracies(given: argparse.Namespace) -> list[float]:
@@ -46,9 +49,26 @@ def accuracies(given: argparse.Namespace) -> list[float]:
         replace(made.config, evaluate_every=max(made.config.epochs // 10, 1)),
         views=made.look,
         test=Labelled.of(images[cut:], one.task_labels(labels[cut:], given.positive)),
+        snapshots=Snapshots(kept(given), made.config.save_every),
     )
     name = f"test_{one.metric}"
     return [100 * row[name] for row in fitted.history if name in row]
+
+
+def kept(given: argparse.Namespace) -> RunFolder | None:
+    """The folder of the run, if it is to be kept: a new one, or that of the same command."""
+    if given.run is None:
+        return None
+    if not RunFolder.holds_run(given.run):
+        return RunFolder.create(given.run, asked_for(given), seed=given.seed)
+    if RunFolder.open(given.run).config != asked_for(given):
+        raise SystemExit(f"{given.run} was begun by another command")
+    return RunFolder.resume(given.run)
+
+
+def asked_for(given: argparse.Namespace) -> dict[str, Any]:
+    """What a run depends on."""
+    return {name: value for name, value in vars(given).items() if name not in ("run", "folder", "device", "speed")}
 
 
 if __name__ == "__main__":
@@ -61,6 +81,7 @@ if __name__ == "__main__":
     parser.add_argument("--epochs", type=int, help="instead of the paper's")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--speed", default="eager")
+    parser.add_argument("--run", type=Path, metavar="FOLDER", help="keep it here; asked again it goes on")
     parser.add_argument("--folder", type=Path, default=Path("data"))
     asked = parser.parse_args()
     torch.set_num_threads(1)
