@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 import typer
 
+from glws.cli import COMMANDS as FUNCTIONS
 from glws.cli import application, run
 
 COMMANDS = {
@@ -38,6 +39,19 @@ def test_the_options_are_these(name: str) -> None:
     found = [written(parameter) for parameter in commands()[name].params if parameter.name != "help"]
     arguments = {"CONFIG": "CONFIG", "RUNS": "RUN"}
     assert " ".join(arguments.get(word, word) for word in found) == COMMANDS[name]
+
+
+def test_no_option_is_named_as_what_stands_for_its_value() -> None:
+    """typer 0.27 made FOLDER into --FOLDER, so such an option says its name."""
+    nameless = [
+        f"glws {command} --{name}"
+        for command, function in FUNCTIONS
+        for name, hint in get_type_hints(function, include_extras=True).items()
+        for given in getattr(hint, "__metadata__", ())
+        if isinstance(given, typer.models.OptionInfo) and (given.metavar or "").lower() == name
+        if not given.param_decls and not str(given.default).startswith("--")
+    ]
+    assert nameless == []
 
 
 def test_there_are_no_other_commands() -> None:

@@ -22,7 +22,7 @@ FAMILY_NAMES = ("counts", "trellis", "pairs", "all")
 
 
 def bench(
-    task: Annotated[str, typer.Option(metavar="TASK", help="counts, trellis, pairs, or all.")] = "all",
+    task: Annotated[str, typer.Option("--task", metavar="TASK", help="counts, trellis, pairs, or all.")] = "all",
     sizes: Annotated[
         str | None, typer.Option(metavar="N,N,...", help="Group sizes of the table of that name, instead of its own.")
     ] = None,

@@ -15,7 +15,9 @@ def data(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="The data set to get, such as mnist.")] = None,
     folder: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Where data is kept. Default: $GLWS_DATA, or ~/.cache/glws/data."),
+        typer.Option(
+            "--folder", metavar="FOLDER", help="Where data is kept. Default: $GLWS_DATA, or ~/.cache/glws/data."
+        ),
     ] = None,
 ) -> None:
     """List the data sets that glws knows, or download one over https, checked and whole or not at all."""

@@ -46,7 +46,7 @@ def paper(
     seconds: Annotated[
         float | None, typer.Option(metavar="N", help="Begin no further run after so many seconds.")
     ] = None,
-    folder: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where the data sets lie.")] = None,
+    folder: Annotated[Path | None, typer.Option("--folder", metavar="FOLDER", help="Where the data sets lie.")] = None,
     results: Annotated[Path, typer.Option(metavar="FOLDER", help="Where results are kept.")] = Path("results"),
     runs: Annotated[
         Path | None,
