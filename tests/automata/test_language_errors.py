@@ -224,12 +224,12 @@ HOSTILE = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("text", "message"), HOSTILE, ids=[text[:30] for text, _ in HOSTILE])
 def test_hostile_text_is_refused_quickly(text: str, message: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(ConstraintError) as caught:
         constraint(text, 2)
     assert str(caught.value).startswith(message)
     assert len(str(caught.value).splitlines()) == 3
-    assert time.perf_counter() - began < 5  # well under one second on a quiet core
+    assert time.process_time() - began < 5  # well under one second on a quiet core
 
 
 def test_states_in_the_message_follow_the_budget() -> None:
