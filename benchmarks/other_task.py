@@ -51,6 +51,8 @@ def accuracies(given: argparse.Namespace) -> list[float]:
         test=Labelled.of(images[cut:], one.task_labels(labels[cut:], given.positive)),
         snapshots=Snapshots(kept(given), made.config.save_every),
     )
+    if fitted.stopped_by is not None:
+        raise SystemExit("stopped" + ("" if given.run is None else "; asked again, it goes on"))
     name = f"test_{one.metric}"
     return [100 * row[name] for row in fitted.history if name in row]
 
@@ -86,7 +88,5 @@ if __name__ == "__main__":
     asked = parser.parse_args()
     torch.set_num_threads(1)
     found = accuracies(asked)
-    if not found:
-        raise SystemExit("stopped before the first look")
     what = [asked.setting, asked.dataset, asked.cell, *asked.o]
     print(*what, f"{found[-1]:.2f}", "of", " ".join(f"{each:.2f}" for each in found), flush=True)

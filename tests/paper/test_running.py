@@ -19,6 +19,7 @@ from glws.cli import run as command
 from glws.data import Source, Split, load
 from glws.errors import RunError
 from glws.paper import cell, cells
+from glws.paper import confidence as confidence_module
 from glws.paper import crowd as crowd_module
 from glws.paper import running as running_module
 from glws.paper.crowd import Crowd, run_all
@@ -315,6 +316,21 @@ def test_a_run_that_was_cut_off_goes_on_and_leaves_nothing_but_its_result(
     timed = ("seconds", "preparation_seconds")
     assert {**rest, **dict.fromkeys(timed)} == {**whole, **dict.fromkeys(timed)}
     assert not list((tmp_path / "unfinished").iterdir())
+
+
+@pytest.mark.parametrize(("number", "ended_by"), [(signal.SIGTERM, SystemExit), (signal.SIGINT, KeyboardInterrupt)])
+def test_nothing_is_scored_by_a_network_whose_training_was_cut_off(
+    number: int, ended_by: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stopping(Observer):
+        def epoch_ended(self, row: Mapping[str, object]) -> None:
+            if row["epoch"] == 1:
+                os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(confidence_module, "fit", partial(confidence_module.fit, observer=Stopping()))
+    with pytest.raises(ended_by):
+        run_cell(PaperRun("similarity_confidence", "mnist", "prior=0.7,model=lenet5", epochs=1), tmp_path, device="cpu")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import signal
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
@@ -81,7 +80,7 @@ class NetworkLearner:
         made = self._made(features.shape[1], len(known.classes))
         training = Training(deepcopy(made), data, method, config, None, World())
         fitted = training.run(None, None, Snapshots(None), Observer())
-        _stop_if_asked(fitted)
+        fitted.stop_if_asked()
         _tell_collapse(fitted)
         trained = training.averaged if config.evaluate_average and training.averaged is not None else training.model
         made.load_state_dict(trained.state_dict())  # the trained one carries hooks of the loop
@@ -115,14 +114,6 @@ class NetworkLearner:
         if not isinstance(made, nn.Module):
             raise ConfigError(f"`model` must give a torch module. Got a {type(made).__name__}.")
         return made
-
-
-def _stop_if_asked(fitted: Fitted) -> None:
-    """The loop ends its step when it is asked to stop; whoever called it stops as well."""
-    if fitted.stopped_by == signal.SIGINT:
-        raise KeyboardInterrupt
-    if fitted.stopped_by is not None:
-        raise SystemExit(128 + fitted.stopped_by)
 
 
 def _tell_collapse(fitted: Fitted) -> None:

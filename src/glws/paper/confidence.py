@@ -43,6 +43,7 @@ class NetworkClassifier:
         network = build(self._model, self._shape, self._num_classes, generator)
         data = WeakDataset(self._images(table), Groups.singles(len(labels)), Labels.of(labels, self._num_classes))
         self._fitted = fit(network, data, GLWS(m_step=self._view), self._config, views=self._look)
+        self._fitted.stop_if_asked()
         return self
 
     def predict_proba(self, table: Any) -> Any:

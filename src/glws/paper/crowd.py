@@ -152,7 +152,7 @@ def _work(
             break
         try:
             failed += _attempt(left[number], crowd, watch)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):
             print(f"{left[number].name}: cut off; asked again, it goes on", flush=True)
             return failed + 1
     return failed

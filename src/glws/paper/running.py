@@ -121,8 +121,7 @@ def run_cell(
     with _run_folder(one, run, runs or results / UNFINISHED) as keep:
         fitted = _trained(one, run, made, data, test, keep, observer)
     seconds = time.perf_counter() - began_training
-    if fitted.stopped_by is not None:
-        raise KeyboardInterrupt
+    fitted.stop_if_asked()
     result = {
         **_described(run, fitted, seconds),
         "chosen": chosen_options(one),

@@ -54,6 +54,13 @@ class Fitted:
     judged: Predict
     stopped_by: int | None = None
 
+    def stop_if_asked(self) -> None:
+        """The loop only ends its step when a signal asks it to stop; whoever called it stops as well."""
+        if self.stopped_by == signal.SIGINT:
+            raise KeyboardInterrupt
+        if self.stopped_by is not None:
+            raise SystemExit(128 + self.stopped_by)
+
 
 def fit(
     model: nn.Module,
