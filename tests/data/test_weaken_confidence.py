@@ -2,11 +2,11 @@
 
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from tiny_clip import TinyClip, letters, open_clip
 from torch.nn.functional import softplus
 
 from glws.data.weaken import (
@@ -201,27 +201,6 @@ def test_temperature_undoes_what_was_done() -> None:
     assert fitted_temperature([[0.6, 0.4]] * 3, [0, 0, 0]) == pytest.approx(0.05)  # never wrong: as sure as it may be
 
 
-class TinyClip(torch.nn.Module):
-    """The interface of an `open_clip` model, with random weights."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.visual = SimpleNamespace(image_size=(4, 4), image_mean=(0.5,) * 3, image_std=(0.25,) * 3)
-        self.images, self.words = torch.nn.Linear(48, 6), torch.nn.Embedding(128, 6)
-        self.logit_scale = torch.nn.Parameter(torch.tensor(2.0))
-
-    def encode_image(self, images: torch.Tensor) -> torch.Tensor:
-        return self.images(images.flatten(1))
-
-    def encode_text(self, tokens: torch.Tensor) -> torch.Tensor:
-        return self.words(tokens).mean(1)
-
-
-def letters(sentences: list[str]) -> torch.Tensor:
-    return torch.tensor([[ord(letter) for letter in sentence.ljust(24)[:24]] for sentence in sentences])
-
-
 def random_images(number: int = 7) -> np.ndarray:
     return np.random.default_rng(0).integers(0, 256, (number, 3, 5, 6), dtype=np.uint8)
 
@@ -246,8 +225,8 @@ def test_clip_is_loaded_by_name_and_weights(monkeypatch: pytest.MonkeyPatch, tmp
         asked.append((name, pretrained))
         return TinyClip()
 
-    module = ModuleType("open_clip")
-    module.create_model, module.get_tokenizer = create_model, lambda name: letters
+    module = open_clip()
+    module.create_model = create_model
     monkeypatch.setitem(sys.modules, "open_clip", module)
     weights = tmp_path / "weights.safetensors"
     weights.write_bytes(b"")

@@ -39,7 +39,7 @@ def test_head_counts_cells_seeds_runs_and_devices() -> None:
     text = page(results)
     assert f"has {len(cells())} cells in 11 settings" in text
     assert "**GLWS was run in 2 of them**, in 1 with 3 seeds or more." in text
-    assert "24 cells need confidences of CLIP" in text
+    assert "24 others need confidences of CLIP" in text
     assert "Not run at all: F-MNIST, CIFAR-10, CIFAR-100, STL-10, ImageNet-100." in text
     assert "- Runs: 5, 3.0 hours" in text
     assert "- Seeds: 0, 1, 5." in text

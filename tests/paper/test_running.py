@@ -14,9 +14,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from paper.made_up import tiny
 
 from glws.cli import run as command
-from glws.data import Source, Split, load
+from glws.data import Source, load
 from glws.errors import RunError
 from glws.paper import cell, cells
 from glws.paper import confidence as confidence_module
@@ -26,21 +27,8 @@ from glws.paper.crowd import Crowd, run_all
 from glws.paper.files import concerns, entries
 from glws.paper.plans import chosen_options, plan, taken
 from glws.paper.results import read_choices, read_results
-from glws.paper.running import PaperRun, run_cell, runnable
+from glws.paper.running import PaperRun, run_cell
 from glws.training.observer import Observer
-
-
-def tiny(name: str, folder: Path | None = None, verify: bool = True) -> Source:
-    """Images whose brightness in one corner tells the class."""
-    generator = np.random.default_rng(0)
-
-    def part(number: int) -> Split:
-        labels = np.arange(number) % 10
-        images = generator.integers(0, 40, (number, 1, 28, 28), dtype=np.uint8)
-        images[np.arange(number), 0, 2 * labels, 2 * labels] = 255
-        return Split(images, labels)
-
-    return Source("mnist", tuple("0123456789"), part(300), part(100))
 
 
 @pytest.fixture(autouse=True)
@@ -113,10 +101,8 @@ def test_no_run_is_begun_when_the_time_is_over(tmp_path: Path) -> None:
     assert not BAGS.path(tmp_path).exists()
 
 
-def test_every_runnable_cell_has_a_plan_for_glws_and_the_ceiling() -> None:
-    chosen = [one for one in cells() if runnable(one)]
-    assert len(chosen) > 150
-    for one in chosen:
+def test_every_cell_has_a_plan_for_glws_and_the_ceiling() -> None:
+    for one in cells():
         for method in ("glws", "supervised"):
             made = plan(one, method, seed=0, device="cpu")
             planned = taken(method, chosen_options(one)).get("train.epochs", one.hyper_parameters().epochs)

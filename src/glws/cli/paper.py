@@ -19,8 +19,11 @@ FAILED = 1
 
 def paper(
     action: Annotated[
-        Literal["list", "run", "show", "runtime"],
-        typer.Argument(help="list the cells, run them, show our results beside the paper's, or time the losses."),
+        Literal["list", "run", "show", "runtime", "clip"],
+        typer.Argument(
+            help="list the cells, run them, show our results beside the paper's, time the losses, or have CLIP score a "
+            "data set for the cells that want it."
+        ),
     ],
     table: Annotated[str, typer.Argument(metavar="[TABLE]", help="A setting, such as proportions, or all.")] = "all",
     dataset: Annotated[str | None, typer.Option(metavar="NAME", help="Only cells of this data set.")] = None,
@@ -52,6 +55,9 @@ def paper(
         Path | None,
         typer.Option(metavar="FOLDER", help="Keep runs here; else RESULTS/unfinished, until they are done."),
     ] = None,
+    weights: Annotated[
+        str, typer.Option(metavar="TAG|FILE", help="CLIP's: a tag, which open_clip downloads, or a .safetensors file.")
+    ] = "openai",
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the page (show) or the times (runtime) here.")
     ] = None,
@@ -70,6 +76,8 @@ def paper(
         _list(names, dataset)
     elif action == "show":
         _show(table, results, out, figures)
+    elif action == "clip":
+        _clip(dataset, weights, folder, device)
     elif action == "runtime":
         from glws.paper.results import RUNTIME
 
@@ -146,7 +154,7 @@ def _todo(
     from glws.methods.catalogue import method_class
     from glws.paper import cells
     from glws.paper.catalogue import check_known
-    from glws.paper.running import PaperRun, runnable
+    from glws.paper.running import PaperRun
 
     for method in methods:
         method_class(method)
@@ -154,12 +162,11 @@ def _todo(
     if cell is not None:
         check_known("cell", cell, [one.name for one in found])
         found = [one for one in found if one.name == cell]
-    wanted = [one for one in found if runnable(one)]
     return [
         PaperRun(one.setting, one.dataset, one.name, method, seed, epochs)
         for seed in seeds
         for method in methods
-        for one in wanted
+        for one in found
     ]
 
 
@@ -214,6 +221,20 @@ def _write_figures(pictures: Mapping[str, str], folder: Path, page: Path) -> dic
         write_text(folder / f"{name}.svg", picture)
     place = Path(os.path.relpath(folder, page)).as_posix()
     return {name: f"{place}/{name}.svg" for name in pictures}
+
+
+def _clip(dataset: str | None, weights: str, folder: Path | None, device: str) -> None:
+    """Scores the training images of a data set."""
+    from glws.paper.catalogue import DATASETS, check_known
+    from glws.paper.clip import write_clip_scores
+    from glws.paper.running import data_set
+    from glws.training.devices import chosen_device
+
+    if dataset is None:
+        raise UsageError("glws paper clip needs --dataset, such as --dataset mnist")
+    check_known("data set", dataset, list(DATASETS))
+    path = write_clip_scores(data_set(dataset, folder), weights, folder, str(chosen_device(device)))
+    typer.echo(f"wrote {path}")
 
 
 def _time(device: str, out: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +15,10 @@ from typing import Any, Literal
 import torch
 
 from glws.errors import DataError
+from glws.paper.clip import needs_clip
 from glws.paper.published import cell
 from glws.paper.results import LIKELIHOOD, TEMPERED
-from glws.paper.running import PaperRun, data_set, run_cell
+from glws.paper.running import PaperRun, check_data, run_cell
 from glws.training.observer import Observer
 
 
@@ -50,7 +52,7 @@ def run_all(
 ) -> int:
     """Does what is not done yet; gives the number of runs that failed. After `seconds` no further run is begun.
 
-    Runs whose data set is not there are left out, with a line for each data set; if that leaves none it is an error.
+    Runs whose data are not there are left out, with a line for each data set; if that leaves none it is an error.
     `watch` gives an observer for each run; nobody watches runs that are done side by side.
     """
     left = [run for run in todo if not run.path(crowd.results).exists()]
@@ -67,18 +69,19 @@ def run_all(
 
 
 def _with_data(left: Sequence[PaperRun], folder: Path | None, report: Callable[[str], None]) -> list[PaperRun]:
-    """Those whose data set is there."""
-    absent: dict[str, DataError] = {}
-    for name in dict.fromkeys(run.dataset for run in left):
+    """Those whose data set is there, and CLIP's confidences of it where the cell has them."""
+    wanted = [(run.dataset, needs_clip(cell(run.setting, run.dataset, run.cell))) for run in left]
+    absent: dict[tuple[str, bool], DataError] = {}
+    for each in dict.fromkeys(wanted):
         try:
-            data_set(name, folder)
+            check_data(*each, folder)
         except DataError as reason:
-            absent[name] = reason
-    kept = [run for run in left if run.dataset not in absent]
-    for name, error in absent.items():
-        if not kept:
-            raise error
-        report(f"{sum(run.dataset == name for run in left)} of them are left out: {error}")
+            absent[each] = reason
+    kept = [run for run, each in zip(left, wanted, strict=True) if each not in absent]
+    if absent and not kept:
+        raise next(iter(absent.values()))
+    for line, number in Counter(str(absent[each]) for each in wanted if each in absent).items():
+        report(f"{number} of them are left out: {line}")
     return kept
 
 

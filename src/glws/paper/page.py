@@ -10,11 +10,11 @@ from pathlib import Path
 from glws.errors import DataError
 from glws.paper.ablations import ablations_section
 from glws.paper.catalogue import DATASETS, SETTINGS, check_known
+from glws.paper.clip import needs_clip
 from glws.paper.compare import CEILING, Compared, compared, is_plain, method_title, place
 from glws.paper.figures import convergence_curves
 from glws.paper.published import OURS, Cell, cells
 from glws.paper.results import Choice, Record
-from glws.paper.running import runnable
 from glws.paper.runtime import CLASSES, GROUPS, LONGEST_LISTED, TIMED, Runtime
 from glws.paper.show import cell_name, folded, markdown, table
 from glws.paper.summary import summary_section
@@ -62,8 +62,8 @@ from which on the mean stays within a point of its last value."""
 AGAIN = """\
 `glws data` says which data sets are there. A run that has its file is not run again, and one that was cut off goes on.
 `--processes 18 --speed graphs` does 18 at once on one GPU; start NVIDIA's multi-process service before
-(`nvidia-cuda-mps-control -d`), or they take turns. The commands take whole data sets; what is empty below was not
-run."""
+(`nvidia-cuda-mps-control -d`), or they take turns. Cells with confidences of CLIP want `glws paper clip --dataset NAME`
+before. The commands take whole data sets; what is empty below was not run."""
 
 RUNTIME = f"""\
 Figure 6 of the paper: time against the length of bags. Timed is a loss and its gradient with respect to the logits, for
@@ -141,14 +141,14 @@ def read_remarks(folder: Path) -> dict[str, str]:
 def _head(results: Sequence[Record], rows: Sequence[Compared]) -> str:
     run = [row.ours for row in rows if row.ours is not None]
     whole = [score for score in run if len(score.values) >= SEEDS]
-    shut = sum(not runnable(row.cell) for row in rows)
+    shut = sum(needs_clip(row.cell) and row.ours is None for row in rows)
     seen = {row.cell.dataset for row in rows if row.ours is not None}
     absent = [known.paper_name for name, known in DATASETS.items() if name not in seen]
     sentences = [
         f"The paper (Chen et al., ICML 2024) has {len(rows)} cells in {len(SETTINGS)} settings, each a data set and a",
         "way to weaken its labels.",
         f"**GLWS was run in {len(run)} of them**, in {len(whole)} with {SEEDS} seeds or more.",
-        f"{shut} cells need confidences of CLIP, which does not come along.",
+        *([f"{shut} others need confidences of CLIP, which were not to be had."] if shut else []),
         *([f"Not run at all: {', '.join(absent)}."] if absent else []),
     ]
     made = "This page is made by `glws paper show` from the files of the runs; only the remarks are written by hand."

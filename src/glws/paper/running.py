@@ -18,10 +18,11 @@ from glws.data import Source, load
 from glws.data.dataset import WeakDataset
 from glws.data.groups import Groups
 from glws.data.weaken import positive_scores
-from glws.errors import DataError, RunError
+from glws.errors import RunError
 from glws.evaluation import scores
 from glws.files import write_text
 from glws.models import build
+from glws.paper.clip import needs_clip, read_clip_scores
 from glws.paper.confidence import network_scores
 from glws.paper.plans import CEILING, Plan, chosen_options, plan, taken
 from glws.paper.published import Cell, cell
@@ -35,7 +36,6 @@ from glws.training.run_folder import RunFolder
 from glws.training.seeds import derived_generator
 from glws.training.snapshot import Snapshots
 
-CLIP = "clip"
 UNFINISHED = "unfinished"
 """The folder of the runs that are not done yet, inside that of the results."""
 LOOKS = 5
@@ -77,14 +77,16 @@ class PaperRun:
         return (results / CHOOSING if self.held_out else results) / f"{self.name}.json"
 
 
-def runnable(one: Cell) -> bool:
-    """Whether a cell can be run with what comes along: CLIP's confidences have to be had elsewhere."""
-    return CLIP not in str(one.configuration.get("confidence_model", ""))
-
-
 def data_set(name: str, folder: Path | None) -> Source:
     """What a cell is drawn from; a `DataError` if it is not there. Files were checked when they were fetched."""
     return load(name, folder, verify=False)
+
+
+def check_data(name: str, with_clip: bool, folder: Path | None) -> None:
+    """Raises a `DataError` if the data set is not there, or CLIP's confidences of it where they are wanted."""
+    source = data_set(name, folder)
+    if with_clip:
+        read_clip_scores(name, source.num_classes, folder)
 
 
 def check_plan(run: PaperRun) -> None:
@@ -115,7 +117,7 @@ def run_cell(
     if run.held_out:  # what counts is the end
         made = replace(made, config=replace(made.config, evaluate_every=-(-made.config.epochs // LOOKS)))
     began = time.perf_counter()
-    data = weak_data(one, source, run, made, device)
+    data = weak_data(one, source, run, made, device, folder)
     began_training = time.perf_counter()
     test = None if run.held_out else Labelled.of(source.test.inputs, one.task_labels(source.test.labels))
     with _run_folder(one, run, runs or results / UNFINISHED) as keep:
@@ -135,15 +137,15 @@ def run_cell(
 
 
 def weak_data(
-    one: Cell, source: Source, run: PaperRun, made: Plan, device: str
+    one: Cell, source: Source, run: PaperRun, made: Plan, device: str, folder: Path | None = None
 ) -> tuple[WeakDataset, WeakDataset | None]:
     """What a cell is trained on, and what is held out, if anything: drawn likewise, from other instances."""
     images, labels, scores = torch.as_tensor(source.train.inputs), torch.as_tensor(source.train.labels), None
     if one.setting in SCORED and run.method != CEILING:
-        if not runnable(one):
-            raise DataError(f"{one} needs confidences of CLIP, which glws does not bring along")
         given = (images, labels, source.num_classes, made.model, made.look, run.seed, device, made.config.speed)
-        scores = positive_scores(network_scores(*given), one.positive)
+        of_clip = needs_clip(one)
+        found = read_clip_scores(source.name, source.num_classes, folder) if of_clip else network_scores(*given)
+        scores = positive_scores(found, one.positive)
     drawn = partial(_drawn, one, run, made)
     if not run.held_out:
         return drawn(images, labels, scores, "weaken"), None
