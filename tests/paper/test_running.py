@@ -29,6 +29,7 @@ from glws.paper.plans import chosen_options, plan, taken
 from glws.paper.results import read_choices, read_results
 from glws.paper.running import PaperRun, run_cell
 from glws.training.observer import Observer
+from glws.training.run_folder import RunFolder
 
 
 @pytest.fixture(autouse=True)
@@ -295,10 +296,15 @@ def test_a_run_that_was_cut_off_goes_on_and_leaves_nothing_but_its_result(
     with pytest.raises(KeyboardInterrupt):
         run_cell(run, tmp_path, device="cpu", observer=Stopping())
     assert [path.name for path in (tmp_path / "unfinished").iterdir()] == [run.name]
+    with RunFolder.resume(tmp_path / "unfinished" / run.name) as begun:
+        (noted,) = begun.noted("cut off")
+        assert noted["seconds"] > 0
+        begun.note("cut off", {"seconds": 1000.0})  # it had been at it for longer
     steps: list[int] = []
     monkeypatch.setattr(Observer, "started", lambda self, step, num_steps: steps.append(step))
     rest = run_cell(run, tmp_path, device="cpu")
     assert steps[0] > 0
+    assert rest["seconds"] > 1000
     timed = ("seconds", "preparation_seconds")
     assert {**rest, **dict.fromkeys(timed)} == {**whole, **dict.fromkeys(timed)}
     assert not list((tmp_path / "unfinished").iterdir())

@@ -74,6 +74,16 @@ def test_it_says_where_it_was_made(path):
     assert events == ["started", "resumed"]
 
 
+def test_what_was_noted_is_found_and_a_line_that_was_cut_off_is_not(path):
+    with RunFolder.create(path, CONFIG, seed=3) as run:
+        for seconds in (1.5, 2.5):
+            run.note("cut off", {"seconds": seconds})
+        with (path / "times.jsonl").open("a") as times:
+            times.write('{"event": "cut off", "at": "20\n[]\n')
+        assert [facts["seconds"] for facts in run.noted("cut off")] == [1.5, 2.5]
+        assert run.noted("finished") == []
+
+
 def test_the_commit_is_that_of_the_users_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))

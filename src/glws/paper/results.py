@@ -49,8 +49,8 @@ class Record(Run):
     accuracy, balanced_accuracy, matched_accuracy: of the last epoch, between 0 and 1, as `glws.evaluation.Scores` has
     them. best_on_test: the best epoch by the metric of the setting, which only a comparison with the paper needs.
     options: those of the method that are not as planned for the cell; none for a plain run. device: what it ran on.
-    seconds: of training, and of a run that was cut off only since it went on. curve: the metric of the setting on the
-    test set after each epoch. chosen: what was planned for the cell when it was run
+    seconds: of training, and of a run that was killed only of what was done since. curve: the metric of the setting on
+    the test set after each epoch. chosen: what was planned for the cell when it was run
     (`glws.paper.plans.chosen_options`), None if that was not noted.
     """
 

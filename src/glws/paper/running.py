@@ -38,6 +38,8 @@ from glws.training.snapshot import Snapshots
 
 UNFINISHED = "unfinished"
 """The folder of the runs that are not done yet, inside that of the results."""
+CUT_OFF, SPENT = "cut off", "seconds"
+"""What a run that is asked to stop notes in its folder: how long it was at it, all parts together."""
 LOOKS = 5
 """How often a run looks at what is held out."""
 BAGS_HELD_OUT = 3
@@ -122,7 +124,9 @@ def run_cell(
     test = None if run.held_out else Labelled.of(source.test.inputs, one.task_labels(source.test.labels))
     with _run_folder(one, run, runs or results / UNFINISHED) as keep:
         fitted = _trained(one, run, made, data, test, keep, observer)
-    seconds = time.perf_counter() - began_training
+        seconds = time.perf_counter() - began_training + _spent_before(keep)
+        if fitted.stopped_by is not None:
+            keep.note(CUT_OFF, {SPENT: round(seconds, 2)})
     fitted.stop_if_asked()
     result = {
         **_described(run, fitted, seconds),
@@ -215,6 +219,11 @@ def _run_folder(one: Cell, run: PaperRun, runs: Path) -> RunFolder:
     if RunFolder.open(folder).config != config:
         raise RunError(f"{folder} was begun under another plan; remove it, and the run begins anew")
     return RunFolder.resume(folder)
+
+
+def _spent_before(keep: RunFolder) -> float:
+    """Seconds up to the last time that it was cut off."""
+    return max((float(str(noted[SPENT])) for noted in keep.noted(CUT_OFF)), default=0.0)
 
 
 def _described(run: PaperRun, fitted: Fitted, seconds: float) -> dict[str, Any]:
