@@ -13,7 +13,7 @@ from glws.data.weaken import ClipScorer, positive_scores
 from glws.errors import DataError, FileError
 from glws.paper import cells
 from glws.paper import running as running_module
-from glws.paper.clip import needs_clip, read_clip_scores
+from glws.paper.clip import needs_clip, read_clip_scores, write_clip_scores
 from glws.paper.plans import plan
 from glws.paper.published import cell
 from glws.paper.results import read_results
@@ -58,6 +58,23 @@ def test_what_is_read_is_what_clip_says_of_the_training_images(
     source = tiny("mnist")
     expected = ClipScorer(TinyClip(), letters).probabilities(source.train.inputs, source.classes)
     assert torch.equal(read_clip_scores("mnist", 10, tmp_path), expected)
+
+
+@pytest.mark.parametrize(
+    ("weights", "name"), [("openai", "ViT-B-16"), ("laion2b", "ViT-B-16"), ("w.safetensors", "ViT-B-16-quickgelu")]
+)
+def test_openais_weights_in_a_file_get_their_own_activation(
+    weights: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def load(*given: str) -> ClipScorer:
+        asked.append(given)
+        return ClipScorer(TinyClip(), letters)
+
+    monkeypatch.setattr(ClipScorer, "load", load)
+    write_clip_scores(tiny("mnist"), weights, tmp_path)
+    assert asked == [(name, weights, "cpu")]
 
 
 def test_the_differences_of_a_cell_are_those_of_clip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

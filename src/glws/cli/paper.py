@@ -56,7 +56,10 @@ def paper(
         typer.Option(metavar="FOLDER", help="Keep runs here; else RESULTS/unfinished, until they are done."),
     ] = None,
     weights: Annotated[
-        str, typer.Option(metavar="TAG|FILE", help="CLIP's: a tag, which open_clip downloads, or a .safetensors file.")
+        str,
+        typer.Option(
+            metavar="TAG|FILE", help="CLIP's: a tag that open_clip downloads, or OpenAI's in a .safetensors file."
+        ),
     ] = "openai",
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the page (show) or the times (runtime) here.")

@@ -27,9 +27,10 @@ def needs_clip(one: Cell) -> bool:
 def write_clip_scores(source: Source, weights: str, folder: Path | None = None, device: str = "cpu") -> Path:
     """What CLIP takes each training image for, by the names of the classes; gives the file that says where it is.
 
-    `weights` as `ClipScorer.load` has them: a tag, which `open_clip` downloads, or a `.safetensors` file.
+    `weights` are a tag, which `open_clip` downloads, or a `.safetensors` file of those that OpenAI published, which the
+    paper has; their activation is not that of other ViT-B-16 (the tag "openai" knows it).
     """
-    scorer = ClipScorer.load(MODEL, weights, device)
+    scorer = ClipScorer.load(f"{MODEL}-quickgelu" if Path(weights).suffix else MODEL, weights, device)
     probabilities = scorer.probabilities(source.train.inputs, source.classes)
     path = _path(source.name, folder)
     make_folder(path.parent)
