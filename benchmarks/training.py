@@ -237,6 +237,7 @@ def mnist_report(folder: str, seed: int, epochs: int, speed: str, e_step: Any) -
     begin = time.perf_counter()
     method = GLWS(e_step=e_step, supervised=float(e_step == "weak"))
     fitted = fit(model, data, method, config, views=views("mnist"), test=test, observer=Printing())
+    fitted.stop_if_asked()
     took = time.perf_counter() - begin
     answer = {"seed": seed, "epochs": epochs, "speed": speed, "seconds": took, **fitted.history[-1]}
     print({name: answer[name] for name in ("seed", "epochs", "speed", "seconds", "test_accuracy")}, flush=True)

@@ -248,6 +248,7 @@ def score(title: str, tried: Tried, seed: int, epochs: int = EPOCHS) -> Score:
     chosen = {"epochs": epochs, "evaluate_every": epochs, "seed": seed, "device": "cpu", **tried.training}
     data, config = drawn.weakened.dataset(drawn.inputs), TrainingConfig(**chosen)
     fitted = fit(model, data, method_of(title, tried), config, views=views("digits"), test=test)
+    fitted.stop_if_asked()
     row, seconds = fitted.history[-1], time.process_time() - began
     predicted = log_probs_of(test.instances, fitted.predict).argmax(1)
     most = float(torch.bincount(predicted, minlength=num_classes).max() / len(predicted))

@@ -44,7 +44,7 @@ class Fitted:
 
     `predict` gives log-probabilities for instances as the data hold them; `judged` are those that test scores are of,
     which differ from them where the training was told the shares of the classes. `stopped_by` is the number of the
-    signal that ended training before its time, None if it is complete.
+    signal that ended training before its time, Ctrl-C or other, None if it is complete; `stop_if_asked` passes it on.
     """
 
     model: nn.Module
