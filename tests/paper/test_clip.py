@@ -14,6 +14,7 @@ from glws.errors import DataError, FileError
 from glws.paper import cells
 from glws.paper import running as running_module
 from glws.paper.clip import needs_clip, read_clip_scores, write_clip_scores
+from glws.paper.crowd import Crowd, run_all
 from glws.paper.plans import plan
 from glws.paper.published import cell
 from glws.paper.results import read_results
@@ -107,6 +108,18 @@ def test_without_them_a_cell_is_refused_in_one_line(tmp_path: Path, capsys: pyte
         '"glws paper clip --dataset mnist" makes them\n'
     )
     assert not (tmp_path / "results").exists()
+
+
+def test_cells_that_want_them_do_not_turn_what_is_done_into_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = PaperRun("confidence_difference", "mnist", CELL.replace("clip_vit_b_16", "lenet5"))
+    done.path(tmp_path).write_text("{}")
+    crowd = Crowd(tmp_path, folder=tmp_path, device="cpu")
+    assert run_all([done, PaperRun("confidence_difference", "mnist", CELL)], crowd) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "1 runs are done, 1 to do"
+    assert second.startswith("1 of them are left out: mnist: confidences of CLIP are not in")
 
 
 def test_damaged_ones_and_those_of_other_classes_are_refused(tmp_path: Path) -> None:

@@ -52,12 +52,16 @@ def run_all(
 ) -> int:
     """Does what is not done yet; gives the number of runs that failed. After `seconds` no further run is begun.
 
-    Runs whose data are not there are left out, with a line for each data set; if that leaves none it is an error.
+    Runs whose data are not there are left out, with a line for each data set; if that is all of them it is an error.
     `watch` gives an observer for each run; nobody watches runs that are done side by side.
     """
     left = [run for run in todo if not run.path(crowd.results).exists()]
     report(f"{len(todo) - len(left)} runs are done, {len(left)} to do")
-    left = _with_data(left, crowd.folder, report)
+    left, errors = _with_data(left, crowd.folder)
+    if errors and len(errors) == len(todo):
+        raise errors[0]
+    for line, number in Counter(map(str, errors)).items():
+        report(f"{number} of them are left out: {line}")
     if not left:
         return 0
     began = time.monotonic()
@@ -68,8 +72,8 @@ def run_all(
     return failed
 
 
-def _with_data(left: Sequence[PaperRun], folder: Path | None, report: Callable[[str], None]) -> list[PaperRun]:
-    """Those whose data set is there, and CLIP's confidences of it where the cell has them."""
+def _with_data(left: Sequence[PaperRun], folder: Path | None) -> tuple[list[PaperRun], list[DataError]]:
+    """The runs whose data set is there, and CLIP's confidences of it where the cell has them; why each other is not."""
     wanted = [(run.dataset, needs_clip(cell(run.setting, run.dataset, run.cell))) for run in left]
     absent: dict[tuple[str, bool], DataError] = {}
     for each in dict.fromkeys(wanted):
@@ -78,11 +82,7 @@ def _with_data(left: Sequence[PaperRun], folder: Path | None, report: Callable[[
         except DataError as reason:
             absent[each] = reason
     kept = [run for run, each in zip(left, wanted, strict=True) if each not in absent]
-    if absent and not kept:
-        raise next(iter(absent.values()))
-    for line, number in Counter(str(absent[each]) for each in wanted if each in absent).items():
-        report(f"{number} of them are left out: {line}")
-    return kept
+    return kept, [absent[each] for each in wanted if each in absent]
 
 
 def _side_by_side(left: Sequence[PaperRun], crowd: Crowd) -> int:
