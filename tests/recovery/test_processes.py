@@ -67,11 +67,11 @@ print(run(["train", "--method", "nnpu"]))  # not for bags
 
 
 def pair(program: str) -> list[tuple[str, str]]:
-    """What two processes of one world say, on stdout and on stderr; the last line is their threads at the end."""
+    """What two processes of one world say, on stdout and on stderr."""
     shared = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
     both = [
         subprocess.Popen(
-            [sys.executable, "-c", program + THREADS],
+            [sys.executable, "-c", program],
             env={**shared, "RANK": str(rank), "OMP_NUM_THREADS": "1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -88,7 +88,7 @@ def pair(program: str) -> list[tuple[str, str]]:
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
 def test_no_thread_outlives_the_world() -> None:
     """One that still held a tensor while Python ends would abort the process, about once in a hundred runs."""
-    for said, _ in pair(LEAVING):
+    for said, _ in pair(LEAVING + THREADS):
         assert "python" in said
         assert "gloo" not in said
 
@@ -96,12 +96,36 @@ def test_no_thread_outlives_the_world() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
 def test_a_training_that_cannot_begin_is_one_line_and_leaves_the_world_too() -> None:
-    for said, errors in pair(FAILING):
+    for said, errors in pair(FAILING + THREADS):
         status, threads = said.splitlines()
         assert status == "2"
         assert "gloo" not in threads
         assert errors.count("glws: error: ") == 1
         assert errors.endswith("found ClassCounts\n")
+
+
+FROZEN = """
+import os, sys, time
+from glws.cli import run
+from glws.training.loop import Training
+
+def freeze(training):
+    time.sleep(10)
+    os._exit(0)
+
+if os.environ["RANK"] == "1":
+    Training._train_step = freeze
+print(run(["train", "training.epochs=3", "training.timeout=2"]))
+"""
+
+
+@pytest.mark.slow
+def test_a_process_that_freezes_ends_the_others_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (said, errors), _ = pair(FROZEN)
+    assert said.splitlines()[-1] == "2"
+    assert errors.count("glws: error: ") == 1
+    assert "another process of this training has not answered for 2 seconds; go on with --resume" in errors
 
 
 @pytest.mark.slow

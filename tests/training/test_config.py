@@ -39,6 +39,7 @@ WRONG_VALUES: dict[type[Any], dict[str, list[Any]]] = {
         "deterministic": [0, "no"],
         "on_impossible": ["raise", True],
         "save_every": [-1, NAN, "often"],
+        "timeout": [0, -1, NAN, "long"],
         "seed": [-1, 0.5, True],
         "device": ["", 0, None],
     },

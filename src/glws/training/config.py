@@ -23,6 +23,7 @@ class TrainingConfig:
     `speed`: "graphs" replays the network and the views from CUDA graphs, which pays for small networks on a GPU; on a
     CPU it changes nothing.
     `save_every` is in seconds: checkpoints are also written at the end of each epoch, at most this often (0: always).
+    `timeout` is in seconds: in distributed training a process that waits longer than this for another one gives up.
 
     >>> TrainingConfig(epochs=0)
     Traceback (most recent call last):
@@ -50,6 +51,7 @@ class TrainingConfig:
     deterministic: bool = checked(True, switch())
     on_impossible: Literal["skip", "error"] = checked("skip", one_of("skip", "error"))
     save_every: float = checked(30.0, real(0))
+    timeout: float = checked(60.0, real(0, above=True))
     seed: int = checked(0, whole(0))
     device: str = checked("auto", text())
 

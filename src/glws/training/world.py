@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -14,6 +16,9 @@ from torch import Tensor, nn
 from torch import distributed as dist
 
 from glws.errors import ConfigError, RunError
+
+TIMEOUT = 60.0
+"""Seconds that a process waits for the others before it gives up."""
 
 
 @dataclass(frozen=True)
@@ -116,16 +121,27 @@ def _counts(own: int, world: World) -> list[int]:
 
 @contextmanager
 def _talking() -> Iterator[None]:
-    """A process that has ended, or cannot be reached, is one line."""
+    """A process that has ended, does not answer, or cannot be reached, is one line."""
     try:
         yield
     except RuntimeError as error:
+        waited = re.search(r"[Tt]imed out waiting (\d+)ms", str(error))
+        if waited:
+            seconds = int(waited[1]) / 1000
+            raise RunError(
+                f"another process of this training has not answered for {seconds:g} seconds; go on with --resume, "
+                "or give it more time: training.timeout=600"
+            ) from error
         reason = " ".join(str(error).split())[:200]
         raise RunError(f"another process of this training is gone ({reason}); go on with --resume") from error
 
 
-def join_world() -> World:
-    """The processes that `torchrun` started, or this one alone; tensors on GPUs travel by nccl, others by gloo."""
+def join_world(timeout: float = TIMEOUT) -> World:
+    """The processes that `torchrun` started, or this one alone.
+
+    Tensors on GPUs travel by nccl, others by gloo. A process that waits for another longer than `timeout` seconds gives
+    up: with gloo that is a `RunError`, with nccl torch ends the process.
+    """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         return World()
@@ -135,7 +151,8 @@ def join_world() -> World:
             torch.cuda.set_device(local)
         _bind_defaults()
         try:
-            dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+            backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+            dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
         except (RuntimeError, ValueError) as error:
             reason = " ".join(str(error).split())[:200]
             raise ConfigError(f"cannot join the other processes: {reason}; start them with torchrun") from error
@@ -158,9 +175,9 @@ def leave_world() -> None:
 
 
 @contextmanager
-def joined_world() -> Iterator[World]:
+def joined_world(timeout: float = TIMEOUT) -> Iterator[World]:
     """The processes to train with, for as long as it takes; they are left however it ends."""
-    world = join_world()
+    world = join_world(timeout)
     try:
         yield world
     finally:
