@@ -57,6 +57,20 @@ def make_folder(path: Path) -> None:
             raise NotADirectoryError(None, "it is a file")
 
 
+def claim_folder(path: Path) -> bool:
+    """Create a folder, and those above it; False if the name is taken.
+
+    Of several processes that ask for the same name at once, one gets it.
+    """
+    make_folder(path.parent)
+    with _writing(path):
+        try:
+            path.mkdir()
+        except FileExistsError:
+            return False
+    return True
+
+
 def append_bytes(path: Path, content: bytes, size: int) -> None:
     """Adds to the end of a file that has `size` bytes now; where that fails, it is cut back to them.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import multiprocessing
 import os
 import resource
 import shutil
@@ -122,6 +123,31 @@ def test_a_folder_with_a_run_is_refused(finished):
     with pytest.raises(RunError, match="already holds a run; continue it with --resume, or choose another --out"):
         RunFolder.create(finished, CONFIG, seed=0)
     assert everything(finished) == before
+
+
+def test_processes_that_ask_for_the_next_free_folder_at_once_get_different_ones(path):
+    barrier, prefix = multiprocessing.get_context("fork").Barrier(4), path.with_name("bags")
+
+    def begin_many() -> None:
+        for _ in range(10):
+            barrier.wait(20)
+            RunFolder.create_next(prefix, CONFIG, seed=0).close()
+
+    processes = [multiprocessing.get_context("fork").Process(target=begin_many) for _ in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0] * 4
+    numbers = sorted(int(folder.name.removeprefix("bags-")) for folder in path.parent.iterdir())
+    assert numbers == list(range(1, 41))
+
+
+def test_a_next_folder_that_cannot_be_begun_leaves_nothing(path, monkeypatch):
+    monkeypatch.setattr("glws.training.run_folder._begin", lambda *given: [][0])
+    with pytest.raises(IndexError):
+        RunFolder.create_next(path, CONFIG, seed=0)
+    assert list(path.parent.iterdir()) == []
 
 
 def test_a_folder_with_other_things_is_refused(tmp_path):

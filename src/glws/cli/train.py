@@ -65,7 +65,7 @@ def train(
     if dry_run:
         _print_config(asked)
         return
-    _start(asked, out or _free_folder(asked), allow_code)
+    _start(asked, out, allow_code)
 
 
 def _refuse_with_resume(words: list[str], others: Mapping[str, Any]) -> None:
@@ -158,27 +158,28 @@ def _print_config(config: JobConfig) -> None:
     typer.echo(yaml.safe_dump(config.as_dict(), sort_keys=False, allow_unicode=True), nl=False)
 
 
-def _free_folder(config: JobConfig) -> Path:
-    table = config.data.table
-    name = Path(table).stem if table is not None else f"{config.data.source}-{config.data.setting}"
-    number = 1
-    while (folder := Path("runs") / f"{name}-{number}").exists():
-        number += 1
-    return folder
-
-
-def _start(config: JobConfig, folder: Path, allow_code: bool) -> None:
+def _start(config: JobConfig, folder: Path | None, allow_code: bool) -> None:
     from glws.jobs.job import Job
-    from glws.training.run_folder import RunFolder
     from glws.training.world import joined_world
 
-    with joined_world() as world:
+    with joined_world(config.training.timeout) as world:
         job = Job.ready(config, world, allow_code)
         _try_views(job)
-        if world.is_first:
-            run = job.begin(folder)
-        world.wait()
-        _run(job, run if world.is_first else RunFolder.open(folder), world)
+        _run(job, _begun(job, folder, world), world)
+
+
+def _begun(job: Job, folder: Path | None, world: World) -> RunFolder:
+    """The new run folder: the first process creates it, the others read it."""
+    from glws.jobs.job import usual_folder
+    from glws.training.run_folder import RunFolder
+
+    run = job.begin(folder) if world.is_first else None
+    name = usual_folder(job.config) if folder is None else folder
+    if folder is None:
+        number = world.told(0 if run is None else int(run.path.name.removeprefix(f"{name.name}-")))
+        name = name.with_name(f"{name.name}-{number}")
+    world.wait()
+    return RunFolder.open(name) if run is None else run
 
 
 def _try_views(job: Job) -> None:
@@ -191,13 +192,15 @@ def _try_views(job: Job) -> None:
 
 
 def _go_on(folder: Path, allow_code: bool) -> None:
+    from glws.jobs.config import config_of
     from glws.jobs.job import REPORT, resumed
     from glws.training.run_folder import RunFolder
     from glws.training.world import joined_world
 
-    if RunFolder.open(folder).is_finished:  # before it is taken up again, which would leave a note
+    begun = RunFolder.open(folder)
+    if begun.is_finished:  # before it is taken up again, which would leave a note
         raise UsageError(f"{folder} is finished; its report is {folder / REPORT}")
-    with joined_world() as world:
+    with joined_world(config_of(begun.config).training.timeout) as world:
         job, run = resumed(folder, world, allow_code)
         _run(job, run, world)
 

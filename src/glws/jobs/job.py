@@ -81,10 +81,19 @@ class Job:
         """Whether what it learns from, or the prior its method is told, says which class is which."""
         return self.training.method.needs_prior or names_are_known(self.data.train)
 
-    def begin(self, folder: Path, command: Sequence[str] | None = None) -> RunFolder:
-        """A new run folder for it."""
-        about = {"seed": self.config.training.seed, "device": str(self.training.device), "command": command}
-        run = RunFolder.create(folder, self.config.as_dict(), **about)  # type: ignore[arg-type]
+    def begin(self, folder: Path | None = None, command: Sequence[str] | None = None) -> RunFolder:
+        """A new run folder for it; without a path the next free runs/NAME-NUMBER."""
+        about: dict[str, Any] = {
+            "seed": self.config.training.seed,
+            "device": str(self.training.device),
+            "command": command,
+        }
+        config = self.config.as_dict()
+        run = (
+            RunFolder.create_next(usual_folder(self.config), config, **about)
+            if folder is None
+            else RunFolder.create(folder, config, **about)
+        )
         self._keep_scaling(run)
         return run
 
@@ -112,6 +121,12 @@ class Job:
     def _keep_scaling(self, run: RunFolder) -> None:
         if self.data.scaling is not None and not _has_scaling(run):
             run.write_tensors(SCALING, self.data.scaling)
+
+
+def usual_folder(config: JobConfig) -> Path:
+    """Where runs of this data go, less their number."""
+    table = config.data.table
+    return Path("runs") / (Path(table).stem if table is not None else f"{config.data.source}-{config.data.setting}")
 
 
 def resumed(folder: Path, world: World, allow_code: bool = False) -> tuple[Job, RunFolder]:

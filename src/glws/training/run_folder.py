@@ -7,8 +7,10 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from torch import Tensor
 
@@ -19,6 +21,7 @@ from glws.files import (
     PARTIAL,
     FolderLock,
     append_bytes,
+    claim_folder,
     make_folder,
     read_verified,
     remove_file,
@@ -106,6 +109,20 @@ class RunFolder:
             if is_new and not (path / RUN).exists():
                 shutil.rmtree(path, ignore_errors=True)
             lock.release()
+            raise
+
+    @classmethod
+    def create_next(cls, prefix: Path, config: Mapping[str, object], **about: Any) -> RunFolder:
+        """Begin a run in PREFIX-1, or in PREFIX with the next number that is free.
+
+        Processes that ask at the same time get different folders.
+        """
+        path = next(path for number in count(1) if claim_folder(path := prefix.with_name(f"{prefix.name}-{number}")))
+        try:
+            return cls.create(path, config, **about)
+        except BaseException:
+            if not cls.holds_run(path):
+                shutil.rmtree(path, ignore_errors=True)
             raise
 
     @classmethod
