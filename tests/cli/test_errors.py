@@ -6,7 +6,10 @@ import errno
 import os
 from pathlib import Path
 
+import numpy as np
+import pyarrow
 import pytest
+import torch
 
 from glws import cli
 from glws.cli import run
@@ -131,6 +134,24 @@ def test_a_full_disk_is_no_bug(capsys, monkeypatch):
     monkeypatch.setattr(cli, "COMMANDS", [("full", full)])
     assert run(["full"]) == 2
     assert capsys.readouterr().err == "glws: error: cannot write: No space left on device\n"
+
+
+REFUSALS = {
+    "torch": (lambda: torch.empty(1 << 50), "(a block of 4,194,304.00 GiB was refused)"),
+    "numpy": (lambda: np.empty((1 << 45, 8)), "(a block of 2,097,152.00 GiB was refused)"),
+    "arrow": (lambda: pyarrow.allocate_buffer(1 << 50), "(a block of 1,048,576.00 GiB was refused)"),
+    "python": (lambda: bytearray(1 << 60), "out of memory; use smaller groups"),
+}
+
+
+@pytest.mark.parametrize("library", REFUSALS)
+def test_running_out_of_memory_is_one_line_that_says_how_much_was_asked_for(library, capsys, monkeypatch):
+    allocate, expected = REFUSALS[library]
+    monkeypatch.setattr(cli, "COMMANDS", [("greedy", lambda: allocate() and None)])
+    assert run(["greedy"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("glws: error: out of memory")
+    assert expected in line
 
 
 def test_control_c_is_no_bug(monkeypatch):

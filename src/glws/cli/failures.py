@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 import tempfile
 import traceback
@@ -40,10 +41,31 @@ def report_failure(error: BaseException) -> int:
     if isinstance(error, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: no second complaint at exit
         return PIPE_CLOSED
+    if _is_out_of_memory(error):
+        return _say("error: " + _out_of_memory(str(error)), USER_MISTAKE)
     if isinstance(error, OSError) and error.errno in NO_ROOM:
         return _say(f"error: cannot write: {error.strerror}", USER_MISTAKE)
     what = _one_line(f"{type(error).__name__}: {error}")[:200]
     return _say(f"internal error: {what}; please report it with {_saved_traceback(error)}", OUR_MISTAKE)
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """Whether Python, numpy, Arrow or torch was refused memory; on the CPU torch says so by a plain RuntimeError."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+
+
+REFUSED = re.compile(r"allocate ([\d.]+) ?(bytes|[KMGTP]iB)|of size ([\d.]+) failed")
+UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}
+
+
+def _out_of_memory(message: str) -> str:
+    """How much was asked for, in any library's words, and what to do."""
+    found = REFUSED.search(message)
+    size = 0.0 if found is None else float(found[1] or found[3]) * UNITS[found[2] or "bytes"]
+    asked = f" (a block of {size / 2**30:,.2f} GiB was refused)" if size else ""
+    return f"out of memory{asked}; use smaller groups or fewer of them at a time (training.batch_size)"
 
 
 def _say(message: str, status: int) -> int:
