@@ -54,6 +54,13 @@ def test_calibrated_predictions_have_no_calibration_error() -> None:
     assert scores(overconfident, labels).calibration_error > 0.1
 
 
+def test_calibration_error_weighs_bins_by_their_size() -> None:
+    """Three in four predictions are right with confidence .95, one in four wrong with confidence .55."""
+    probs = torch.tensor([[0.95, 0.05]] * 30 + [[0.55, 0.45]] * 10, dtype=torch.float64)
+    labels = torch.tensor([0] * 30 + [1] * 10)
+    assert scores(probs.log(), labels).calibration_error == pytest.approx(0.75 * 0.05 + 0.25 * 0.55)
+
+
 def test_the_reliability_curve_is_plain_averaging() -> None:
     log_probs, labels = predictions(5, 50, 2)
     curve = reliability_curve(log_probs, labels)

@@ -53,6 +53,24 @@ def test_only_matrices_are_decayed(name: str) -> None:
         assert torch.allclose(weight, old * (0.95 if weight.ndim > 1 else 1.0))
 
 
+def test_sgd_takes_nesterov_steps_by_hand() -> None:
+    """v = m v + g, and the weight moves by -rate (g + m v)."""
+    weight = nn.Parameter(torch.tensor([[2.0, -1.0]], dtype=torch.float64))
+    holder = nn.Module()
+    holder.weight = weight
+    config = TrainingConfig(optimizer="sgd", learning_rate=0.1, momentum=0.7, weight_decay=0.0)
+    optimizer = build_optimizer([holder], config, CPU)
+    expected, velocity = weight.detach().clone(), torch.zeros_like(weight)
+    for _ in range(4):
+        optimizer.zero_grad()
+        (weight**2).sum().backward()
+        optimizer.step()
+        gradient = 2 * expected
+        velocity = 0.7 * velocity + gradient
+        expected = expected - 0.1 * (gradient + 0.7 * velocity)
+        assert torch.allclose(weight, expected, rtol=1e-14)
+
+
 def test_frozen_weights_are_left_alone() -> None:
     model = nn.Linear(3, 2)
     model.bias.requires_grad_(False)
