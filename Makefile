@@ -15,16 +15,16 @@ quick: $(READY)
 	GLWS_EXAMPLES=12 $(BIN)/python -m pytest -n 2 -m "not slow"
 
 check: $(READY)
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests reproduction benchmarks examples
+	$(BIN)/ruff format --check src tests reproduction benchmarks examples
 	$(BIN)/mypy
 
 format: $(READY)
-	$(BIN)/ruff check --fix src tests benchmarks examples
-	$(BIN)/ruff format src tests benchmarks examples
+	$(BIN)/ruff check --fix src tests reproduction benchmarks examples
+	$(BIN)/ruff format src tests reproduction benchmarks examples
 
 bench: $(READY)
-	$(BIN)/python benchmarks/trellis.py
+	$(BIN)/python -m benchmarks
 
 mutants: $(READY)
 	$(BIN)/python tests/mutants.py

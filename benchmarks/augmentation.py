@@ -1,6 +1,6 @@
 """What augmentation adds to a training step on a CUDA device, and whether it computes there what it does on the CPU.
 
-    python benchmarks/augmentation.py [--json FILE]
+    python -m benchmarks.augmentation [--json FILE]
 
 A step is forward, cross-entropy, backward and AdamW on one view of 128 images under bfloat16 autocast, channels last.
 "With views" fetches the batch from bytes on the device and makes its weak and its strong view first. Times are medians

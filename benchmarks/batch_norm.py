@@ -1,6 +1,6 @@
 """What the statistics of batch norm of a moving average should be of: which instances, in which shares, in which view.
 
-    python benchmarks/batch_norm.py --positive 0,1,8,9 --folder data
+    python -m benchmarks.batch_norm --positive 0,1,8,9 --folder data
 
 Two unlabeled sets of CIFAR-10 in half size and a small wide network, at a constant rate, by a moving average, as the
 paper's cell of 10,000 is planned. After training, the average is judged with statistics of several sorts, on training
@@ -24,13 +24,13 @@ from glws.data.weaken import unlabeled_unlabeled
 from glws.evaluation import scores
 from glws.methods import GLWS
 from glws.models import WideResNet
-from glws.paper.weakening import sets_singly
 from glws.training import TrainingConfig
 from glws.training.loop import Training
 from glws.training.network import Forward
 from glws.training.observer import Observer
 from glws.training.snapshot import Snapshots
 from glws.training.world import World
+from reproduction.weakening import sets_singly
 
 TRAINED, JUDGED, SETTLED_BY, AT_ONCE = 36_000, 10_000, 8192, 128
 

@@ -1,4 +1,4 @@
-"""How long counts take: `python benchmarks/counts.py`, one thread, medians of interleaved runs.
+"""How long counts take: `python -m benchmarks.counts`, one thread, medians of interleaved runs.
 
 Likelihood and all posteriors of a batch. Times vary from machine to machine and from minute to minute; what compares is
 the last column of each method: how many passes of `torch.sigmoid` (float64) over the same tensor the call is worth.

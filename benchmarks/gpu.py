@@ -1,6 +1,6 @@
 """Kernels on a CUDA device against plain torch, and the trellis against the time its data takes to copy.
 
-    python benchmarks/gpu.py [--json FILE] [--thresholds]
+    python -m benchmarks.gpu [--json FILE] [--thresholds]
 
 Times are medians of 50 calls between CUDA events after a warm-up, inputs already on the device. "graph" is the replay
 of a captured call: GPU time without the host. Plain torch is timed with fewer calls; the last column compares the

@@ -1,4 +1,4 @@
-"""How good the multi-class tilt is, and what it costs: `python benchmarks/joint_counts.py [--write]`.
+"""How good the multi-class tilt is, and what it costs: `python -m benchmarks.joint_counts [--write]`.
 
 Prints the tables of docs/joint-counts.md; `--write` puts them there, between the two marks. Predictions are softmax of
 Gaussian logits; counts are those of labels drawn from the predictions. Times are medians of interleaved runs on one

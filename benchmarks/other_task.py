@@ -1,7 +1,7 @@
 """A cell's plan on another task, judged on training images: where held-out weak labels cannot compare plans.
 
-    python benchmarks/other_task.py positive_unlabeled mnist positives=500 --positive 0,2,4,6,8
-    python benchmarks/other_task.py positive_unlabeled mnist positives=500 --positive 0,2,4,6,8 -o draw.count=expected
+    python -m benchmarks.other_task positive_unlabeled mnist positives=500 --positive 0,2,4,6,8
+    python -m benchmarks.other_task positive_unlabeled mnist positives=500 --positive 0,2,4,6,8 -o draw.count=expected
 
 Other classes are positive than in the cell. Weak data are drawn from two thirds of the training images, the accuracy is
 that on the others, at ten times during training. The test images are not read. What takes long may be cut off and asked
@@ -20,14 +20,14 @@ import yaml
 
 from glws.data import load
 from glws.models import build
-from glws.paper import cell
-from glws.paper.plans import plan
-from glws.paper.weakening import sets_singly
 from glws.training.evaluate import Labelled
 from glws.training.loop import fit
 from glws.training.run_folder import RunFolder
 from glws.training.seeds import derived_generator
 from glws.training.snapshot import Snapshots
+from reproduction import cell
+from reproduction.plans import plan
+from reproduction.weakening import sets_singly
 
 
 def accuracies(given: argparse.Namespace) -> list[float]:

@@ -1,6 +1,6 @@
 """Milliseconds a training step takes on a GPU, setting by setting, as the paper's cells are trained.
 
-    python benchmarks/steps.py --folder data [--dataset cifar10] [--speed graphs] [--norm torch]
+    python -m benchmarks.steps --folder data [--dataset cifar10] [--speed graphs] [--norm torch]
 
 `--folder` holds the data sets (`glws data` says how they lie). MNIST has LeNet-5, CIFAR-10 WRN-28-2, and WRN-34-10 for
 partial labels. `--norm torch` does without the kernels for batch norm and the ReLU after it. The time of a step is the
@@ -21,11 +21,11 @@ from torch.profiler import ProfilerActivity, profile
 
 from glws.data import Source, load
 from glws.models import build, norm
-from glws.paper import cell
-from glws.paper.plans import plan
-from glws.paper.running import PaperRun, weak_data
 from glws.training.loop import Training
 from glws.training.world import World
+from reproduction import cell
+from reproduction.plans import plan
+from reproduction.running import PaperRun, weak_data
 
 CELLS = {
     "mnist": (

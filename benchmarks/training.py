@@ -1,7 +1,7 @@
 """Steps of the training loop on a CUDA device: how long they take, what takes it, and whether they can be repeated.
 
-    python benchmarks/training.py [--network NAME] [--json FILE]
-    python benchmarks/training.py --mnist FOLDER [--seed N] [--epochs N] [--speed graphs] [--json FILE]
+    python -m benchmarks.training [--network NAME] [--json FILE]
+    python -m benchmarks.training --mnist FOLDER [--seed N] [--epochs N] [--speed graphs] [--json FILE]
 
 The first trains LeNet-5 and WRN-28-2 on random images in 12 bags of 10 (10 classes, all counts known), with the views
 of MNIST and CIFAR-10: the E-step looks at the weak view, the M-step learns from the strong one. A time is that of 30

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from glws.cli import run as command
-from glws.paper.compare import compared
-from glws.paper.results import read_results
-from glws.paper.summary import by_setting
+from reproduction.__main__ import run as command
+from reproduction.compare import compared
+from reproduction.results import read_results
+from reproduction.summary import by_setting
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -35,9 +35,9 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pytest.mark.slow
 def test_page_of_results_is_what_its_command_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    assert command(["paper", "show", "all", "--results", "results", "--out", str(tmp_path / "results.md")]) == 0
+    assert command(["show", "all", "--out", str(tmp_path / "results.md")]) == 0
     assert (tmp_path / "results.md").read_text() == (ROOT / "docs" / "results.md").read_text()
 
 
 def test_readme_has_the_results_that_the_runs_tell() -> None:
-    assert by_setting(compared(read_results(ROOT / "results"))) in (ROOT / "README.md").read_text()
+    assert by_setting(compared(read_results(ROOT / "reproduction"))) in (ROOT / "README.md").read_text()

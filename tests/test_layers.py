@@ -23,7 +23,7 @@ LAYERS = [
     "models",
     "methods",
 ]
-LAYERS += ["training", "estimator", "paper", "report", "jobs", "bench", "cli"]
+LAYERS += ["training", "estimator", "report", "jobs", "cli"]
 FILES = sorted(SOURCE.rglob("*.py"))
 
 

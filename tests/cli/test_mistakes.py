@@ -131,7 +131,6 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "no such data set to get": (["data", "get", "mnits"], "did you mean mnist?"),
     "no such action": (["data", "fetch"], "'fetch'"),
     "an argument too many": (["methods", "glws"], "unexpected extra argument"),
-    "no such task": (["bench", "--task", "sums"], "--task must be one of"),
 }
 
 USES: dict[str, tuple[list[str], str]] = {

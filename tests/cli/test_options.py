@@ -19,7 +19,6 @@ COMMANDS = {
     "doctor": "DATA --json",
     "data": "ACTION NAME --folder",
     "methods": "",
-    "bench": "--task --sizes --out --docs --cap --quick",
 }
 
 
@@ -55,10 +54,10 @@ def test_no_option_is_named_as_what_stands_for_its_value() -> None:
 
 
 def test_there_are_no_other_commands() -> None:
-    assert sorted(commands()) == sorted([*COMMANDS, "paper"])
+    assert sorted(commands()) == sorted(COMMANDS)
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, "paper"])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_is_explained(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert all(parameter.help for parameter in commands()[name].params)
     assert run([name, "--help"]) == 0

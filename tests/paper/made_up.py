@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from glws.data import Source, Split
-from glws.paper import Record
+from reproduction import Record
 
 RUN: dict[str, Any] = {
     "setting": "proportions",

@@ -8,22 +8,21 @@ import torch
 from paper.made_up import tiny
 from tiny_clip import TinyClip, letters, open_clip
 
-from glws.cli import run as command
 from glws.data.weaken import ClipScorer, positive_scores
 from glws.errors import DataError, FileError
-from glws.paper import cells
-from glws.paper import running as running_module
-from glws.paper.clip import needs_clip, read_clip_scores, write_clip_scores
-from glws.paper.crowd import Crowd, run_all
-from glws.paper.plans import plan
-from glws.paper.published import cell
-from glws.paper.results import read_results
-from glws.paper.running import PaperRun, weak_data
 from glws.training.seeds import derived_generator
+from reproduction import cells
+from reproduction import running as running_module
+from reproduction.__main__ import run as command
+from reproduction.clip import needs_clip, read_clip_scores, write_clip_scores
+from reproduction.plans import plan
+from reproduction.pool import RunPool, run_all
+from reproduction.published import cell
+from reproduction.results import read_results, store_run
+from reproduction.running import PaperRun, weak_data
 
 CELL = "prior=0.7,model=clip_vit_b_16"
 RUN = [
-    "paper",
     "run",
     "confidence_difference",
     "--dataset",
@@ -44,7 +43,7 @@ def tiny_world(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def made(folder: Path) -> int:
-    return command(["paper", "clip", "--dataset", "mnist", "--folder", str(folder), "--device", "cpu"])
+    return command(["clip", "--dataset", "mnist", "--folder", str(folder), "--device", "cpu"])
 
 
 def test_24_cells_want_them() -> None:
@@ -105,7 +104,7 @@ def test_without_them_a_cell_is_refused_in_one_line(tmp_path: Path, capsys: pyte
     assert command([*RUN, "--cell", CELL, "--folder", str(tmp_path), "--results", str(tmp_path / "results")]) == 2
     assert capsys.readouterr().err == (
         f"glws: error: mnist: confidences of CLIP are not in {tmp_path / 'clip'}; "
-        '"glws paper clip --dataset mnist" makes them\n'
+        '"python -m reproduction clip --dataset mnist" makes them\n'
     )
     assert not (tmp_path / "results").exists()
 
@@ -114,9 +113,9 @@ def test_cells_that_want_them_do_not_turn_what_is_done_into_an_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     done = PaperRun("confidence_difference", "mnist", CELL.replace("clip_vit_b_16", "lenet5"))
-    done.path(tmp_path).write_text("{}")
-    crowd = Crowd(tmp_path, folder=tmp_path, device="cpu")
-    assert run_all([done, PaperRun("confidence_difference", "mnist", CELL)], crowd) == 0
+    store_run(tmp_path, done.name, {})
+    pool = RunPool(tmp_path, folder=tmp_path, device="cpu")
+    assert run_all([done, PaperRun("confidence_difference", "mnist", CELL)], pool) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert first == "1 runs are done, 1 to do"
     assert second.startswith("1 of them are left out: mnist: confidences of CLIP are not in")
@@ -135,5 +134,7 @@ def test_damaged_ones_and_those_of_other_classes_are_refused(tmp_path: Path) -> 
 
 
 def test_of_which_data_set_has_to_be_said(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command(["paper", "clip"]) == 2
-    assert capsys.readouterr().err == "glws: error: glws paper clip needs --dataset, such as --dataset mnist\n"
+    assert command(["clip"]) == 2
+    assert (
+        capsys.readouterr().err == "glws: error: python -m reproduction clip needs --dataset, such as --dataset mnist\n"
+    )

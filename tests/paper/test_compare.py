@@ -6,13 +6,13 @@ import pytest
 from paper.made_up import run
 
 from glws.methods import GLWS
-from glws.paper import cell
-from glws.paper.ablations import ablations, ingredient
-from glws.paper.compare import Compared, Score, changes, compared, is_plain
-from glws.paper.files import entries
-from glws.paper.plans import chosen_options
-from glws.paper.results import Record
 from glws.training import TrainingConfig
+from reproduction import cell
+from reproduction.ablations import ablations, ingredient
+from reproduction.compare import Compared, Score, changes, compared, is_plain
+from reproduction.files import entries
+from reproduction.plans import chosen_options
+from reproduction.results import Record
 
 
 def only(results: list[Record], name: str = "classes=2,mean=10", dataset: str = "mnist") -> Compared:

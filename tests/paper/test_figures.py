@@ -6,10 +6,10 @@ from xml.etree import ElementTree
 import pytest
 from paper.made_up import run
 
-from glws.paper import figures
-from glws.paper.compare import compared
-from glws.paper.figures import convergence_curves, convergence_svg, curve, drawn, long_bags, runtime_svg, setting_svg
-from glws.paper.runtime import COUNT_LOSS, GLWS, LISTED, PLAIN, Row, Runtime
+from reproduction import figures
+from reproduction.compare import compared
+from reproduction.figures import convergence_curves, convergence_svg, curve, drawn, long_bags, runtime_svg, setting_svg
+from reproduction.runtime import COUNT_LOSS, GLWS, LISTED, PLAIN, Row, Runtime
 
 pytestmark = pytest.mark.slow
 

@@ -1,6 +1,5 @@
 """The page of results: its counts, its summary, its commands, and that its figures are where it says."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -8,12 +7,12 @@ from typing import Any
 import pytest
 from paper.made_up import RUN, run
 
-from glws.cli import run as command
 from glws.errors import DataError
-from glws.paper import cells, settings
-from glws.paper.page import Extras, page, read_remarks, settled
-from glws.paper.results import Choice, Record
-from glws.paper.runtime import Row, Runtime
+from reproduction import cells, settings
+from reproduction.__main__ import run as command
+from reproduction.page import Extras, page, read_remarks, settled
+from reproduction.results import Choice, Record, store_run
+from reproduction.runtime import Row, Runtime
 
 pytestmark = pytest.mark.slow
 
@@ -96,19 +95,20 @@ def test_commands_are_those_of_the_plain_runs() -> None:
     results = [run(), run(method="supervised"), run(dataset="fashion_mnist", seed=1), run(method="count_loss", seed=2)]
     results += [run(dataset="cifar10", options={"m_step": "weak"}), run(dataset="stl10", epochs=1)]
     text = section(page(results, Extras(folder="my results")), "How to make it again")
-    lines = [line for line in text.splitlines() if line.startswith(("glws", "for"))]
+    lines = [line for line in text.splitlines() if line.startswith(("python", "for"))]
     assert lines == [
-        "glws paper run all --dataset mnist --method glws,supervised --seeds 0",
-        "glws paper run all --dataset fashion_mnist --method glws --seeds 1",
-        "glws paper run proportions --dataset mnist --method count_loss --seeds 2",
-        "glws paper runtime --out my results/runtime.json",
-        "glws paper show all --results my results --out docs/results.md",
+        "python -m reproduction run all --dataset mnist --method glws,supervised --seeds 0",
+        "python -m reproduction run all --dataset fashion_mnist --method glws --seeds 1",
+        "python -m reproduction run proportions --dataset mnist --method count_loss --seeds 2",
+        "python -m reproduction runtime --out my results/runtime.json",
+        "python -m reproduction show all --results my results --out docs/results.md",
     ]
 
 
 def test_data_sets_with_the_same_runs_share_a_command() -> None:
     text = page([run(), run(dataset="fashion_mnist")])
-    loop = "for data in mnist fashion_mnist; do glws paper run all --dataset $data --method glws --seeds 0; done"
+    inside = "python -m reproduction run all --dataset $data --method glws --seeds 0"
+    loop = f"for data in mnist fashion_mnist; do {inside}; done"
     assert loop in text.splitlines()
 
 
@@ -184,9 +184,8 @@ def test_run_of_an_unknown_cell_is_an_error() -> None:
 
 
 def write(folder: Path, records: list[Record]) -> Path:
-    folder.mkdir()
     for number, record in enumerate(records):
-        (folder / f"{number}.json").write_text(json.dumps(record))
+        store_run(folder, str(number), record)
     return folder
 
 
@@ -194,7 +193,7 @@ def test_command_writes_the_page_and_the_figures_it_links(tmp_path: Path, capsys
     results = write(tmp_path / "results", [run(), run(setting="multi_instance", cell="classes=10,mean=20")])
     (results / "runtime.json").write_text(TIMES.text())
     out = tmp_path / "docs" / "results.md"
-    assert command(["paper", "show", "all", "--results", str(results), "--out", str(out)]) == 0
+    assert command(["show", "all", "--results", str(results), "--out", str(out)]) == 0
     assert "4 figures" in capsys.readouterr().out
     linked = re.findall(r"!\[.*\]\((.*)\)", out.read_text())
     assert linked == [f"plots/paper/{name}.svg" for name in ("multi_instance", "proportions", "convergence", "runtime")]
@@ -204,7 +203,7 @@ def test_command_writes_the_page_and_the_figures_it_links(tmp_path: Path, capsys
 def test_figures_go_where_they_are_asked_for(tmp_path: Path) -> None:
     results = write(tmp_path / "results", [run()])
     out = tmp_path / "docs" / "proportions.md"
-    words = ["paper", "show", "proportions", "--results", str(results), "--out", str(out)]
+    words = ["show", "proportions", "--results", str(results), "--out", str(out)]
     assert command([*words, "--figures", str(tmp_path / "pictures")]) == 0
     assert "](../pictures/proportions.svg)" in out.read_text()
     assert [path.name for path in (tmp_path / "pictures").iterdir()] == ["proportions.svg"]

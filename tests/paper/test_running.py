@@ -1,6 +1,5 @@
 """Runs of the paper's cells on small made-up data: results are written once, failures do not spread."""
 
-import json
 import os
 import re
 import signal
@@ -16,20 +15,20 @@ import numpy as np
 import pytest
 from paper.made_up import tiny
 
-from glws.cli import run as command
 from glws.data import Source, load
 from glws.errors import RunError
-from glws.paper import cell, cells
-from glws.paper import confidence as confidence_module
-from glws.paper import crowd as crowd_module
-from glws.paper import running as running_module
-from glws.paper.crowd import Crowd, run_all
-from glws.paper.files import concerns, entries
-from glws.paper.plans import chosen_options, plan, taken
-from glws.paper.results import read_choices, read_results
-from glws.paper.running import PaperRun, run_cell
 from glws.training.observer import Observer
 from glws.training.run_folder import RunFolder
+from reproduction import cell, cells
+from reproduction import confidence as confidence_module
+from reproduction import pool as pool_module
+from reproduction import running as running_module
+from reproduction.__main__ import run as command
+from reproduction.files import concerns, entries
+from reproduction.plans import chosen_options, plan, taken
+from reproduction.pool import RunPool, run_all
+from reproduction.results import RUNS, read_choices, read_results, run_names, store_run
+from reproduction.running import PaperRun, run_cell
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +57,7 @@ def test_a_run_that_was_begun_under_another_plan_does_not_go_on(
     runs, run = tmp_path / "runs", replace(BAGS, options={"train.shares": (0.8, 0.2)})
     for _ in range(2):  # the second goes on
         run_cell(run, tmp_path, device="cpu", runs=runs)
-        run.path(tmp_path).unlink()
+        (tmp_path / RUNS).unlink()
     planned = running_module.chosen_options
     monkeypatch.setattr(running_module, "chosen_options", lambda one: {**planned(one), "train.weight_decay": 0.1})
     with pytest.raises(RunError, match=r"-seed1 was begun under another plan; remove it, and the run begins anew$"):
@@ -68,12 +67,11 @@ def test_a_run_that_was_begun_under_another_plan_does_not_go_on(
 @pytest.mark.slow
 def test_a_run_that_breaks_is_counted_and_the_others_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     broken = PaperRun("positive_unlabeled", "mnist", "positives=1000", epochs=1)  # there are not so many
-    assert run_all([broken, BAGS], Crowd(tmp_path, device="cpu")) == 1
+    assert run_all([broken, BAGS], RunPool(tmp_path, device="cpu")) == 1
     out = capsys.readouterr().out
     assert "positives=1000" in out
     assert "DataError" in out
-    assert BAGS.path(tmp_path).exists()
-    assert not broken.path(tmp_path).exists()
+    assert run_names(tmp_path) == {BAGS.name}
 
 
 @pytest.mark.slow
@@ -85,12 +83,12 @@ def test_runs_without_their_data_are_left_out_and_if_none_is_left_it_is_an_error
 
     monkeypatch.setattr(running_module, "load", only_mnist)
     others = [replace(BAGS, dataset="stl10", cell="classes=2,mean=5", seed=seed) for seed in (0, 1)]
-    assert run_all([*others, BAGS], Crowd(tmp_path, device="cpu")) == 0
+    assert run_all([*others, BAGS], RunPool(tmp_path, device="cpu")) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "0 runs are done, 3 to do"
     assert lines[1].startswith("2 of them are left out: stl10: train_X.bin is in none of")
     assert lines[-1].startswith("1 of 1 done in")
-    words = ["paper", "run", "proportions", "--dataset", "stl10", "--folder", str(tmp_path)]
+    words = ["run", "proportions", "--dataset", "stl10", "--folder", str(tmp_path)]
     assert command([*words, "--results", str(tmp_path)]) == 2
     error = capsys.readouterr().err
     assert error.startswith("glws: error: stl10: train_X.bin is in none of")
@@ -98,8 +96,8 @@ def test_runs_without_their_data_are_left_out_and_if_none_is_left_it_is_an_error
 
 
 def test_no_run_is_begun_when_the_time_is_over(tmp_path: Path) -> None:
-    assert run_all([BAGS], Crowd(tmp_path, device="cpu", seconds=0.0)) == 0
-    assert not BAGS.path(tmp_path).exists()
+    assert run_all([BAGS], RunPool(tmp_path, device="cpu", seconds=0.0)) == 0
+    assert not run_names(tmp_path)
 
 
 def test_every_cell_has_a_plan_for_glws_and_the_ceiling() -> None:
@@ -116,15 +114,15 @@ def test_a_baseline_that_needs_a_prior_gets_that_of_the_cell() -> None:
 
 
 def test_list_and_mistakes_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert command(["paper", "list", "proportions", "--dataset", "mnist"]) == 0
+    assert command(["list", "proportions", "--dataset", "mnist"]) == 0
     assert "classes=10,mean=20" in capsys.readouterr().out
     for words in (
-        ["paper", "list", "proportion"],
-        ["paper", "run", "proportions", "--dataset", "minst"],
-        ["paper", "run", "proportions", "--cell", "classes=3"],
-        ["paper", "run", "proportions", "--method", "glvs"],
-        ["paper", "run", "proportions", "--seeds", "one"],
-        ["paper", "show", "all", "--results", str(tmp_path / "none")],
+        ["list", "proportion"],
+        ["run", "proportions", "--dataset", "minst"],
+        ["run", "proportions", "--cell", "classes=3"],
+        ["run", "proportions", "--method", "glvs"],
+        ["run", "proportions", "--seeds", "one"],
+        ["show", "all", "--results", str(tmp_path / "none")],
     ):
         assert command(words) == 2, words
         errors = capsys.readouterr().err
@@ -135,8 +133,8 @@ def test_list_and_mistakes_on_the_command_line(capsys: pytest.CaptureFixture[str
 def test_show_prints_our_number_beside_the_published_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     record = {"setting": "proportions", "dataset": "mnist", "cell": "classes=2,mean=50", "method": "glws", "seed": 0}
     shares = {"accuracy": 0.98, "balanced_accuracy": 0.975, "matched_accuracy": 0.98, "best_on_test": 0.976}
-    (tmp_path / "one.json").write_text(json.dumps({**record, **shares, "seconds": 1.0, "epochs": 100}))
-    assert command(["paper", "show", "proportions", "--results", str(tmp_path)]) == 0
+    store_run(tmp_path, "one", {**record, **shares, "seconds": 1.0, "epochs": 100})
+    assert command(["show", "proportions", "--results", str(tmp_path)]) == 0
     line = next(line for line in capsys.readouterr().out.splitlines() if "MNIST, classes=2,mean=50" in line)
     assert "97.05±0.13" in line
     assert "97.50 (1)" in line
@@ -238,7 +236,7 @@ def test_every_choice_has_a_reason_and_concerns_a_cell() -> None:
 
 
 def test_options_of_the_command_line_are_read_as_yaml(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["paper", "run", "proportions", "--dataset", "mnist", "--cell", "classes=2,mean=50", "--seeds", "1"]
+    arguments = ["run", "proportions", "--dataset", "mnist", "--cell", "classes=2,mean=50", "--seeds", "1"]
     places = ["--results", str(tmp_path), "--seconds", "0"]
     assert command([*arguments, *places, "--option", "train.batch_size=8", "--held-out", "0.1"]) == 0
     assert "1 to do" in capsys.readouterr().out
@@ -260,7 +258,7 @@ def test_options_of_the_command_line_are_read_as_yaml(tmp_path: Path, capsys: py
 def test_who_runs_one_after_the_other_sees_which_it_is_and_how_it_goes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = "paper run proportions --dataset mnist --cell classes=2,mean=50 --seeds 1,2 --epochs 2 --device cpu"
+    words = "run proportions --dataset mnist --cell classes=2,mean=50 --seeds 1,2 --epochs 2 --device cpu"
     assert command([*words.split(), "--results", str(tmp_path)]) == 0
     shown = [re.sub(r"[\d.]+", "N", line) for line in capsys.readouterr().out.splitlines()]
     name = re.sub(r"[\d.]+", "N", replace(BAGS, epochs=2).name)
@@ -275,8 +273,8 @@ def test_a_run_that_is_cut_off_is_said_and_ends_the_work(
     def cut(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(crowd_module, "run_cell", cut)
-    assert run_all([BAGS, replace(BAGS, seed=2)], Crowd(tmp_path, device="cpu")) == 1
+    monkeypatch.setattr(pool_module, "run_cell", cut)
+    assert run_all([BAGS, replace(BAGS, seed=2)], RunPool(tmp_path, device="cpu")) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[1:] == [f"{BAGS.name}: cut off; asked again, it goes on", "0 of 2 done in 0 s"]
 
@@ -329,13 +327,14 @@ def test_nothing_is_scored_by_a_network_whose_training_was_cut_off(
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_workers_save_what_they_do_when_all_processes_are_asked_to_stop(tmp_path: Path, number: int) -> None:
     folder = idx_files(tmp_path)
-    words = ["paper", "run", "proportions", "--dataset", "mnist", "--cell", "classes=2,mean=50", "--seeds", "0,1"]
+    words = ["run", "proportions", "--dataset", "mnist", "--cell", "classes=2,mean=50", "--seeds", "0,1"]
     words += ["--processes", "2", "--epochs", "100000", "--device", "cpu", "--results", str(tmp_path / "results")]
     words += ["--folder", str(folder)]
     began = subprocess.Popen(
-        [sys.executable, "-m", "glws", *words],
+        [sys.executable, "-m", "reproduction", *words],
         start_new_session=True,
         stderr=subprocess.DEVNULL,
+        cwd=Path(__file__).parent.parent.parent,
         preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # a background job would have it ignored
     )
     deadline = time.monotonic() + 120

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from glws.cli import run as command
 from glws.errors import DataError
-from glws.paper import runtime
-from glws.paper.runtime import (
+from reproduction import runtime
+from reproduction.__main__ import run as command
+from reproduction.runtime import (
     CLASSES,
     COUNT_LOSS,
     GROUPS,
@@ -114,8 +114,8 @@ def test_command_writes_the_times(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(runtime, "measured", partial(measured, lengths=(3,)))
-    monkeypatch.setattr("glws.bench.timing.interleaved", at_once)
-    assert command(["paper", "runtime", "--device", "cpu", "--out", str(tmp_path / "new" / "times.json")]) == 0
+    monkeypatch.setattr("benchmarks.engines.timing.interleaved", at_once)
+    assert command(["runtime", "--device", "cpu", "--out", str(tmp_path / "new" / "times.json")]) == 0
     assert "multi_instance, bags of 3: GLWS 250 ms" in capsys.readouterr().out
     found: Runtime = read_runtime(tmp_path / "new" / "times.json")
     assert "one thread" in found.machine

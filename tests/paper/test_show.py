@@ -4,7 +4,7 @@ import pytest
 from paper.made_up import RUN, run
 
 from glws.errors import DataError
-from glws.paper import cells, markdown, settings
+from reproduction import cells, markdown, settings
 
 
 def columns(text: str, start: str) -> list[str]:

@@ -10,8 +10,8 @@ from torch import Tensor
 from glws.data.groups import Groups
 from glws.data.weaken import Weakened
 from glws.errors import DataError
-from glws.paper import DATASETS, Cell, cell, cells
-from glws.paper.weakening import sets_singly
+from reproduction import DATASETS, Cell, cell, cells
+from reproduction.weakening import sets_singly
 
 pytestmark = pytest.mark.slow
 

@@ -9,14 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from glws._version import __version__
-from glws.cli.bench import bench
 from glws.cli.data import data
 from glws.cli.doctor import doctor
 from glws.cli.explain import explain
 from glws.cli.failures import report_failure
 from glws.cli.labels import label, predict
 from glws.cli.methods import methods
-from glws.cli.paper import paper
 from glws.cli.report import report
 from glws.cli.train import train
 
@@ -29,9 +27,15 @@ COMMANDS: list[tuple[str, Callable[..., Any]]] = [
     ("doctor", doctor),
     ("data", data),
     ("methods", methods),
-    ("paper", paper),
-    ("bench", bench),
 ]
+
+LOOK: dict[str, Any] = {
+    "add_completion": False,
+    "pretty_exceptions_enable": False,
+    "rich_markup_mode": "rich",
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
+"""How every application of typer looks."""
 
 
 def main() -> None:
@@ -40,12 +44,17 @@ def main() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs the command and returns its exit status: 0, 2 for a mistake of the user, 70 for one of ours."""
+    """Run a command of `glws` and return its exit status."""
+    return run_application(application(), arguments, "glws")
+
+
+def run_application(app: typer.Typer, arguments: Sequence[str], name: str) -> int:
+    """Run a command and return its exit status: 0, 2 for a mistake of the user, 70 for one of ours."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that lacks a letter shows a question mark
     try:
-        status = application()(list(arguments), prog_name="glws", standalone_mode=False)
+        status = app(list(arguments), prog_name=name, standalone_mode=False)
         sys.stdout.flush()
     except BaseException as error:  # the border of the program: everything ends as one line and a status
         return report_failure(error)
@@ -55,10 +64,7 @@ def run(arguments: Sequence[str]) -> int:
 def application() -> typer.Typer:
     """The commands, as typer wants them."""
     app = typer.Typer(
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        rich_markup_mode="rich",
-        context_settings={"help_option_names": ["-h", "--help"]},
+        **LOOK,
         epilog="To begin: glws train. With data of your own: glws doctor data.yaml, glws train --data data.yaml, "
         "glws label runs/data-1 --out labels.parquet.",
     )

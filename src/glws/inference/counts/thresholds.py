@@ -1,6 +1,6 @@
 """Where one method overtakes another: the only place with such numbers.
 
-Measured by `python benchmarks/counts.py --thresholds` on one thread; they decide speed, never the answer.
+Measured by `python -m benchmarks.counts --thresholds` on one thread; they decide speed, never the answer.
 """
 
 from __future__ import annotations

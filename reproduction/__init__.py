@@ -1,0 +1,21 @@
+"""The paper's tables as data: every cell with its published numbers, how it was trained, and how its data are drawn."""
+
+from reproduction.catalogue import DATASETS as DATASETS
+from reproduction.catalogue import METHODS as METHODS
+from reproduction.catalogue import SETTINGS as SETTINGS
+from reproduction.catalogue import TABLES as TABLES
+from reproduction.catalogue import Dataset as Dataset
+from reproduction.catalogue import Setting as Setting
+from reproduction.catalogue import Table as Table
+from reproduction.catalogue import settings as settings
+from reproduction.notes import Note as Note
+from reproduction.published import Cell as Cell
+from reproduction.published import Published as Published
+from reproduction.published import cell as cell
+from reproduction.published import cells as cells
+from reproduction.recipes import HyperParameters as HyperParameters
+from reproduction.recipes import differences as differences
+from reproduction.recipes import hyper_parameters as hyper_parameters
+from reproduction.results import Record as Record
+from reproduction.results import read_results as read_results
+from reproduction.show import markdown as markdown

@@ -1,0 +1,271 @@
+"""`python -m reproduction`: the tables of the paper: what is in them, our runs of their cells, ours beside theirs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from glws.cli import LOOK, run_application
+from glws.cli.failures import UsageError
+
+if TYPE_CHECKING:
+    from glws.training.observer import Observer
+    from reproduction.running import PaperRun
+
+FAILED = 1
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command and return its exit status."""
+    app = typer.Typer(**LOOK)
+    app.command()(reproduce)
+    return run_application(app, arguments, "python -m reproduction")
+
+
+def reproduce(
+    action: Annotated[
+        Literal["list", "run", "show", "runtime", "clip"],
+        typer.Argument(
+            help="list the cells, run them, show our results beside the paper's, time the losses, or have CLIP score a "
+            "data set for the cells that want it."
+        ),
+    ],
+    table: Annotated[str, typer.Argument(metavar="[TABLE]", help="A setting, such as proportions, or all.")] = "all",
+    dataset: Annotated[str | None, typer.Option(metavar="NAME", help="Only cells of this data set.")] = None,
+    cell: Annotated[str | None, typer.Option(metavar="NAME", help="Only the cell of this name; see list.")] = None,
+    method: Annotated[str, typer.Option(metavar="NAME,...", help="Methods to run; see glws methods.")] = "glws",
+    seeds: Annotated[str, typer.Option(metavar="N,...", help="Seeds to run.")] = "0,1,2",
+    epochs: Annotated[int | None, typer.Option(metavar="N", help="Instead of the paper's number.", min=1)] = None,
+    device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda or cuda:N.")] = "auto",
+    processes: Annotated[int, typer.Option(metavar="N", help="How many runs at once.", min=1)] = 1,
+    speed: Annotated[
+        Literal["eager", "graphs"], typer.Option(help="On a GPU, graphs replay what a step launches.")
+    ] = "eager",
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE", help="Other than planned: an option of the method (method.X), train.X, draw.X, views."
+        ),
+    ] = None,
+    held_out: Annotated[
+        float,
+        typer.Option(metavar="SHARE", help="Hold instances out to choose by; the test set is not met.", min=0, max=0.9),
+    ] = 0.0,
+    seconds: Annotated[
+        float | None, typer.Option(metavar="N", help="Begin no further run after so many seconds.")
+    ] = None,
+    folder: Annotated[Path | None, typer.Option("--folder", metavar="FOLDER", help="Where the data sets lie.")] = None,
+    results: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder of runs.jsonl.")] = Path("reproduction"),
+    runs: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Keep run folders here; default: RESULTS/unfinished, until they are done."),
+    ] = None,
+    weights: Annotated[
+        str,
+        typer.Option(
+            metavar="TAG|FILE", help="CLIP's: a tag that open_clip downloads, or OpenAI's in a .safetensors file."
+        ),
+    ] = "openai",
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the page (show) or the times (runtime) here.")
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Figures of the page; beside it in plots/paper if not given.")
+    ] = None,
+) -> None:
+    """List, run and show the cells of the paper's tables.
+
+    A run that has its result is not run again; one that was cut off goes on where it was.
+
+    show all is the whole page, with figures where it is written to a file; show TABLE is the table of one setting.
+    """
+    names = _settings(table)
+    if action == "list":
+        _list(names, dataset)
+    elif action == "show":
+        _show(table, results, out, figures)
+    elif action == "clip":
+        _clip(dataset, weights, folder, device)
+    elif action == "runtime":
+        from reproduction.results import RUNTIME
+
+        _time(device, out or results / RUNTIME)
+    else:
+        from dataclasses import replace
+
+        from reproduction.pool import RunPool, run_all
+        from reproduction.running import check_plan
+
+        todo = _todo(names, dataset, cell, method.split(","), _seeds(seeds), epochs)
+        todo = [replace(one, options=_options(option or []), held_out=held_out) for one in todo]
+        for one in todo:
+            check_plan(one)
+
+        pool = RunPool(results, folder, device, runs, processes, seconds, speed)
+        failed = run_all(todo, pool, typer.echo, _watched)
+        if failed:
+            typer.echo(f"glws: {failed} of the runs failed", err=True)
+            raise typer.Exit(FAILED)
+
+
+def _watched(run: PaperRun) -> Observer:
+    """Its name, and below that how it goes."""
+    from rich.console import Console
+
+    from glws.cli.progress import watching
+    from reproduction import cell
+
+    typer.echo(run.name)
+    return watching(Console(highlight=False, soft_wrap=True), cell(run.setting, run.dataset, run.cell).metric)
+
+
+def _settings(table: str) -> tuple[str, ...]:
+    from reproduction import SETTINGS
+    from reproduction.catalogue import check_known
+
+    if table == "all":
+        return tuple(SETTINGS)
+    check_known("table", table, [*SETTINGS, "all"])
+    return (table,)
+
+
+def _seeds(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(f"--seeds must be whole numbers such as 0,1,2; found {text!r}") from None
+
+
+def _options(given: list[str]) -> dict[str, object]:
+    """NAME=VALUE as a mapping; values are read as in a YAML file."""
+    import yaml
+
+    for text in given:
+        if "=" not in text.strip("="):
+            raise UsageError(f"--option must be NAME=VALUE such as train.batch_size=128; found {text!r}")
+    pairs = (text.split("=", 1) for text in given)
+    try:
+        return {name: yaml.safe_load(value) for name, value in pairs}
+    except yaml.YAMLError as error:
+        raise UsageError(f"--option has a value that cannot be read: {str(error).splitlines()[0]}") from None
+
+
+def _todo(
+    names: tuple[str, ...],
+    dataset: str | None,
+    cell: str | None,
+    methods: list[str],
+    seeds: list[int],
+    epochs: int | None,
+) -> list[PaperRun]:
+    """The runs that are asked for, seed by seed, so that a cut leaves whole columns."""
+    from glws.methods.catalogue import method_class
+    from reproduction import cells
+    from reproduction.catalogue import check_known
+    from reproduction.running import PaperRun
+
+    for method in methods:
+        method_class(method)
+    found = [one for name in names for one in cells(name, dataset)]
+    if cell is not None:
+        check_known("cell", cell, [one.name for one in found])
+        found = [one for one in found if one.name == cell]
+    return [
+        PaperRun(one.setting, one.dataset, one.name, method, seed, epochs)
+        for seed in seeds
+        for method in methods
+        for one in found
+    ]
+
+
+def _list(names: tuple[str, ...], dataset: str | None) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from reproduction import cells
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 160
+    table = Table("table", "data set", "cell", "metric", "best baseline", "GLWS", box=None, pad_edge=False)
+    for one in (one for name in names for one in cells(name, dataset)):
+        baseline, number = one.best_baseline()
+        table.add_row(one.setting, one.dataset, one.name, one.metric, f"{baseline} {number}", str(one.value("glws")))
+    console.print(table)
+
+
+def _show(table: str, results: Path, out: Path | None, figures: Path | None) -> None:
+    from glws.files import write_text
+    from reproduction.figures import drawn
+    from reproduction.page import Extras, page, read_remarks
+    from reproduction.results import RUNTIME, read_choices, read_results
+    from reproduction.runtime import read_runtime
+    from reproduction.show import markdown
+
+    found, remarks = read_results(results), read_remarks(results)
+    runtime = read_runtime(results / RUNTIME) if (results / RUNTIME).exists() else None
+    only = None if table == "all" else table
+    links: dict[str, str] = {}
+    if out is not None:
+        links = _write_figures(drawn(found, runtime, only), figures or out.parent / "plots" / "paper", out.parent)
+    if only is None:
+        text = page(found, Extras(links, runtime, remarks, results.as_posix(), read_choices(results)))
+    else:
+        text = markdown(only, found, links.get(only), remarks.get(only, ""))
+    if out is None:
+        typer.echo(text)
+        return
+    write_text(out, text)
+    typer.echo(f"wrote {out}" + (f" and {len(links)} figures" if links else ""))
+
+
+def _write_figures(pictures: Mapping[str, str], folder: Path, page: Path) -> dict[str, str]:
+    """Writes the pictures; gives their links as seen from the folder of the page."""
+    import os
+
+    from glws.files import write_text
+
+    for name, picture in pictures.items():
+        write_text(folder / f"{name}.svg", picture)
+    place = Path(os.path.relpath(folder, page)).as_posix()
+    return {name: f"{place}/{name}.svg" for name in pictures}
+
+
+def _clip(dataset: str | None, weights: str, folder: Path | None, device: str) -> None:
+    """Scores the training images of a data set."""
+    from glws.training.devices import chosen_device
+    from reproduction.catalogue import DATASETS, check_known
+    from reproduction.clip import write_clip_scores
+    from reproduction.running import data_set
+
+    if dataset is None:
+        raise UsageError("python -m reproduction clip needs --dataset, such as --dataset mnist")
+    check_known("data set", dataset, list(DATASETS))
+    path = write_clip_scores(data_set(dataset, folder), weights, folder, str(chosen_device(device)))
+    typer.echo(f"wrote {path}")
+
+
+def _time(device: str, out: Path) -> None:
+    """Measures Figure 6 on this machine."""
+    import torch
+
+    from benchmarks.engines.environment import description
+    from benchmarks.engines.timing import interleaved
+    from glws.files import write_text
+    from glws.training.devices import chosen_device
+    from reproduction.runtime import measured
+
+    chosen = chosen_device(device)
+    machine, _, _ = description().partition("; not installed")  # none of these takes part
+    if chosen.type == "cuda":
+        machine = f"{torch.cuda.get_device_name(chosen)}, driven by {machine}"
+    write_text(out, measured(interleaved, machine, chosen, report=typer.echo).text())
+    typer.echo(f"wrote {out}")
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))

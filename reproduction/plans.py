@@ -1,0 +1,180 @@
+"""How we train a cell: the paper's sizes, epochs and optimiser, and what we chose ourselves (`tables/choices.yaml`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import Any, Literal
+
+from glws.data.augment import Views, views
+from glws.methods import GLWS, AbstractMethod
+from glws.methods.catalogue import build_method, method_class
+from glws.training.config import TrainingConfig
+from reproduction.catalogue import check_known
+from reproduction.files import concerns, entries
+from reproduction.published import OURS, Cell
+
+DRAWN, TRAINED, OWN, SEEN, VIEW, SINGLY = "draw.", "train.", "method.", "views", "m_step", "singly"
+"""Options of a run that begin so are about how the weak data are drawn, and fields of `TrainingConfig`; `views` is the
+name of an augmentation, `m_step` the view of it that is trained on; with `singly` GLWS takes unlabeled sets instance by
+instance, so many in a batch. All others are options of the method, which may begin with `method.`: `method.views` are
+the views of RCR."""
+
+EPOCHS = f"{TRAINED}epochs"
+"""Epochs of a plan that are not the paper's."""
+
+SHARES = f"{TRAINED}shares"
+"""How frequent the classes are, where balanced accuracy is asked for: of every method, the ceiling too."""
+
+CEILING = "supervised"
+SUPERVISED = {"lenet5": {"batch_size": 512, "learning_rate": 1e-3}}
+"""With all labels, at batches that fill a GPU; AdamW's rate goes with them, that of SGD stays."""
+
+EVERY = 5
+"""Epochs from one look at the test set to the next, of large networks: it would be a tenth of their time."""
+
+WITH_UNLABELED = ("positive_unlabeled", "unlabeled_unlabeled", "similar_dissimilar_unlabeled")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run of a cell: the method, how it is trained, how the instances are looked at, how weak data are drawn.
+
+    `is_single`: unlabeled sets are taken instance by instance (`NoisyLabels.of_sets`).
+    """
+
+    method: AbstractMethod
+    config: TrainingConfig
+    look: Views
+    model: str
+    weaken: Mapping[str, Any] = field(default_factory=dict)
+    is_single: bool = False
+
+
+def plan(
+    cell: Cell,
+    method: str,
+    seed: int,
+    device: str = "auto",
+    epochs: int | None = None,
+    speed: Literal["eager", "graphs"] = "eager",
+    **options: Any,
+) -> Plan:
+    """How a cell is trained by a method; `epochs` replaces the paper's number.
+
+    `options` are those of the method, with `method.` before them or nothing; beginning with `draw.`, of the weakening;
+    with `train.`, of the training.
+
+    >>> from reproduction import cell
+    >>> made = plan(cell("proportions", "mnist", "classes=2,mean=10"), "glws", seed=0)
+    >>> made.config.epochs, made.config.batch_size, made.model
+    (100, 4, 'lenet5')
+    """
+    for name in _beginning(options, TRAINED):
+        check_known("field of the training", name, [item.name for item in fields(TrainingConfig)])
+    chosen = {**chosen_options(cell), **options}
+    own = options if method not in (OURS, CEILING) else chosen
+    trained = {**_config(cell, method), **_beginning(taken(method, chosen), TRAINED)}
+    singly = chosen.get(SINGLY) if method == OURS else None
+    if singly is not None:
+        trained["batch_size"] = singly
+    config = TrainingConfig(
+        **{**trained, **_beginning(options, TRAINED), **({} if epochs is None else {"epochs": epochs})},
+        speed=speed,
+        seed=seed,
+        device=device,
+    )
+    made = _method(cell, method, str(chosen.get(VIEW, "strong")), own)
+    look = views(chosen.get(SEEN, cell.dataset))
+    weaken = _beginning(chosen, DRAWN)
+    return Plan(made, config, look, cell.hyper_parameters().model, weaken, singly is not None)
+
+
+def chosen_options(cell: Cell) -> dict[str, Any]:
+    """What we chose for a cell, as options of a run.
+
+    >>> from reproduction import cell
+    >>> chosen_options(cell("proportions", "mnist", "classes=10,mean=20"))
+    {'multiclass': 'per_class', 'e_step': 'weak', 'supervised': 1.0}
+    """
+    found = [entry for entry in _choices() if concerns(entry, cell.setting, cell.dataset, cell.configuration)]
+    return {name: value for entry in found for name, value in entry["options"].items()}
+
+
+def taken(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What a method has of the options chosen for a cell: GLWS all, the ceiling how instances are looked at and how
+    predictions are judged, and others that, how they are trained, and how weak data are drawn.
+
+    >>> taken("supervised", {"views": "mnist", "e_step": "weak", "train.batch_size": 8})
+    {'views': 'mnist'}
+    """
+    if method == OURS:
+        return dict(options)
+    others = () if method == CEILING else (DRAWN, TRAINED)
+    return {name: value for name, value in options.items() if name in (SEEN, VIEW, SHARES) or name.startswith(others)}
+
+
+@cache
+def _choices() -> list[dict[str, Any]]:
+    return entries("choices")
+
+
+def _beginning(options: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """The options that begin so, without the beginning."""
+    return {name.removeprefix(prefix): value for name, value in options.items() if name.startswith(prefix)}
+
+
+def _config(cell: Cell, method: str) -> dict[str, Any]:
+    """The paper's training."""
+    parameters = cell.hyper_parameters()
+    planned = {
+        "epochs": parameters.epochs,
+        "batch_size": _batch_size(cell),
+        "optimizer": parameters.optimizer,
+        "learning_rate": parameters.learning_rate,
+        "weight_decay": parameters.weight_decay,
+        "momentum": parameters.momentum or 0.9,
+        "schedule": "cosine",
+        "final_learning_rate": parameters.final_learning_rate or 1e-6,
+        "clip": parameters.gradient_clip,
+        "precision": "float32" if parameters.model == "lenet5" else "bfloat16",
+        "evaluate_every": 1 if parameters.model == "lenet5" else EVERY,
+        "deterministic": False,
+        "save_every": 120.0,
+    }
+    if method != CEILING:
+        return planned
+    changed = dict(SUPERVISED.get(parameters.model, {"batch_size": 128}))
+    if parameters.optimizer == "sgd":
+        changed.pop("learning_rate", None)
+    return {**planned, **changed}
+
+
+def _batch_size(cell: Cell) -> int | tuple[int, ...]:
+    groups = cell.hyper_parameters().batch_size
+    if cell.setting in WITH_UNLABELED:  # a group is a batch of unlabeled instances
+        return (1, 1) if cell.setting == "unlabeled_unlabeled" else (groups, 1)
+    return groups
+
+
+def _method(cell: Cell, method: str, view: str, options: Mapping[str, Any]) -> AbstractMethod:
+    """The method with what it has to be told of a cell: the view that is trained on, the prior where it needs one.
+
+    With all labels EM is the cross-entropy: so the ceiling is EM too, and as fast.
+    """
+    if method == CEILING:
+        return GLWS(m_step=view)
+    about = (DRAWN, TRAINED)
+    own = {
+        name.removeprefix(OWN): value
+        for name, value in options.items()
+        if not name.startswith(about) and name not in (SEEN, VIEW, SINGLY)
+    }
+    kind = method_class(method)
+    name = VIEW if method == OURS else "view"
+    if name in kind.__dataclass_fields__:  # type: ignore[attr-defined]
+        own[name] = view
+    if kind.needs_prior:
+        own.setdefault("prior", cell.configuration.get("prior", 0.5))
+    return build_method(method, own)
