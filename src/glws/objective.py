@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from glws._objective_checks import check_normalized, normalized_log_probs, warn_impossible
 from glws.errors import DataError
 from glws.inference import Posterior, infer, infer_two
 from glws.inference.problem import Weak
@@ -38,6 +39,7 @@ def em_loss(
     supervised: float = 1.0,
     reduction: Reduction = "instance",
     multiclass: Multiclass = "auto",
+    normalized: bool = True,
 ) -> EMLoss:
     """The loss of the paper (its equation 5): unsupervised · L_U + supervised · L_S, of groups of predictions.
 
@@ -54,7 +56,10 @@ def em_loss(
 
     `reduction="instance"` averages L_U over instances and L_S over groups, as the paper does; "group" averages both
     over groups, so that on the same predictions their gradients are equal. Impossible groups are left out (their number
-    is `posterior.num_impossible`); if there are no others, the loss is 0.
+    is `posterior.num_impossible`) with a warning, once for each line that calls; if there are no others, the loss is 0.
+
+    Predictions that do not sum to 1 over the classes, such as logits or probabilities, are refused. With
+    `normalized=False` they are logits, of which the log-softmax is taken here.
 
     `multiclass` is for knowledge about several classes at once (`ClassCounts`, `PresentClasses`): "per_class" is the
     reduction of the paper, each class against the rest; "joint" keeps it exact; "tilted" takes the approximation that
@@ -67,6 +72,42 @@ def em_loss(
     >>> answer.loss.backward()
     >>> answer.posterior.marginals[0, :, 1], logits.grad[0, :, 1]
     (tensor([0.2500, 0.2500, 0.2500, 0.2500]), tensor([0.3125, 0.3125, 0.3125, 0.3125]))
+    """
+    views = {"log_probs": log_probs} if e_log_probs is None else {"log_probs": log_probs, "e_log_probs": e_log_probs}
+    if normalized:
+        check_normalized(views, lengths)
+    else:
+        views = {name: normalized_log_probs(view) for name, view in views.items()}
+    answer = unchecked_em_loss(
+        views["log_probs"],
+        weak,
+        lengths,
+        e_log_probs=views.get("e_log_probs"),
+        evidence=evidence,
+        unsupervised=unsupervised,
+        supervised=supervised,
+        reduction=reduction,
+        multiclass=multiclass,
+    )
+    warn_impossible(answer.posterior)
+    return answer
+
+
+def unchecked_em_loss(
+    log_probs: Float[Tensor, "groups instances classes"],
+    weak: Weak,
+    lengths: Tensor | Sequence[int] | None = None,
+    *,
+    e_log_probs: Float[Tensor, "groups instances classes"] | None = None,
+    evidence: Tensor | None = None,
+    unsupervised: float = 1.0,
+    supervised: float = 1.0,
+    reduction: Reduction = "instance",
+    multiclass: Multiclass = "auto",
+) -> EMLoss:
+    """`em_loss` of predictions that are known to be log-softmax outputs, without its check and its warning.
+
+    For methods: the check would make the host wait for a GPU, and training counts impossible groups itself.
     """
     if reduction not in ("instance", "group"):
         raise DataError(f'reduction must be "instance" or "group", found {reduction!r}')

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -14,7 +14,7 @@ from torch import Tensor
 from glws.data.groups import Groups
 from glws.data.sources.images import ImageFiles
 from glws.errors import DataError
-from glws.objective import EMLoss, em_loss
+from glws.objective import EMLoss, em_loss, unchecked_em_loss
 from glws.supervision import AbstractSupervision
 
 
@@ -130,13 +130,31 @@ class Batch:
         **options: Any,
     ) -> list[EMLoss]:
         """`em_loss` of every kind; `options` go to it, `multiclass` only where there are several classes to count."""
+        return self._losses(em_loss, log_probs, e_log_probs, options)
+
+    def unchecked_losses(
+        self,
+        log_probs: Float[Tensor, "rows classes"],
+        e_log_probs: Float[Tensor, "rows classes"] | None = None,
+        **options: Any,
+    ) -> list[EMLoss]:
+        """The same by `unchecked_em_loss`, for methods, which take the log-softmax themselves."""
+        return self._losses(unchecked_em_loss, log_probs, e_log_probs, options)
+
+    def _losses(
+        self,
+        objective: Callable[..., EMLoss],
+        log_probs: Float[Tensor, "rows classes"],
+        e_log_probs: Float[Tensor, "rows classes"] | None,
+        options: Mapping[str, Any],
+    ) -> list[EMLoss]:
         answers = []
         for part in self.parts:
             view, evidence = (None if rows is None else part.gather(rows) for rows in (e_log_probs, self.evidence))
             chosen = {**options, "e_log_probs": view, "evidence": evidence}
             if len(self.parts) > 1 and not hasattr(part.weak, "per_class"):
                 chosen.pop("multiclass", None)
-            answers.append(em_loss(part.gather(log_probs), part.weak, part.lengths, **chosen))
+            answers.append(objective(part.gather(log_probs), part.weak, part.lengths, **chosen))
         return answers
 
     def loss(

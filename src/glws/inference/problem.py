@@ -68,7 +68,7 @@ def problem(
     log_probs: Tensor, weak: Weak, lengths: Tensor | Sequence[int] | None = None, evidence: Tensor | None = None
 ) -> Problem:
     """Inputs as anybody gives them, checked and brought into one form; differentiable in log_probs and evidence."""
-    _check_log_probs(log_probs)
+    check_log_probs(log_probs)
     sizes = _lengths(lengths, log_probs)
     form = _form(weak, sizes, log_probs.shape[2]).to(log_probs.device)
     sizes = sent(sizes, log_probs.device)
@@ -82,11 +82,13 @@ def problem(
     return Problem(potentials, sizes, form)
 
 
-def _check_log_probs(log_probs: Tensor) -> None:
+def check_log_probs(log_probs: Tensor, name: str = "log_probs") -> None:
+    """Raises `DataError` unless it is a floating point tensor of three axes."""
     if not isinstance(log_probs, Tensor) or not log_probs.is_floating_point():
-        raise DataError(f"log_probs must be a floating point tensor, found {_described(log_probs)}")
+        raise DataError(f"{name} must be a floating point tensor, found {_described(log_probs)}")
     if log_probs.ndim != 3 or log_probs.shape[2] == 0:
-        raise DataError(f"log_probs must be [groups, instances, classes], found shape {list(log_probs.shape)}")
+        hint = f"; for groups of one instance pass {name}[:, None]" if log_probs.ndim == 2 else ""
+        raise DataError(f"{name} must be [groups, instances, classes], found shape {list(log_probs.shape)}{hint}")
 
 
 def _described(value: object) -> str:
@@ -115,7 +117,10 @@ def _sequence(weak: object, groups: int) -> list[Automaton]:
     given: list[Any] = list(weak) if isinstance(weak, Sequence) else [weak]
     for group, automaton in enumerate(given):
         if not isinstance(automaton, Automaton):
-            raise DataError(f"group {group}: expected an Automaton, found {type(automaton).__name__}")
+            raise DataError(
+                f"group {group}: expected an Automaton, found {type(automaton).__name__}; "
+                "weak labels are a kind of glws.supervision, such as Proportions.of([2, 0])"
+            )
     if len(given) != groups:
         raise DataError(f"there are {groups} groups but {len(given)} automata; give one for each group, or one for all")
     return given
@@ -136,7 +141,7 @@ def _lengths(lengths: Tensor | Sequence[int] | None, log_probs: Tensor) -> Int[T
         return torch.full((groups,), instances, dtype=torch.int64, device=log_probs.device)
     sizes = torch.as_tensor(lengths)  # looked at where they lie
     if sizes.numel() and (sizes.is_floating_point() or sizes.is_complex() or sizes.dtype == torch.bool):
-        raise DataError(f"lengths must be whole numbers, found {sizes.dtype}")
+        raise DataError(f"lengths must be whole numbers, found {sizes.dtype}; of a padding mask pass mask.sum(1)")
     if sizes.shape != (groups,):
         raise DataError(f"lengths must hold one number for each of {groups} groups, found shape {list(sizes.shape)}")
     if _is_recording(sizes):
@@ -157,7 +162,7 @@ def _evidence(evidence: Tensor, potentials: Tensor) -> Tensor:
 
 def _check_numbers(potentials: Tensor) -> None:
     """Refuses NaN and +inf in real instances, naming the first."""
-    if _is_recording(potentials) or (potentials.is_cuda and not _LOOKS.get()):
+    if not is_searched(potentials):
         return
     values = potentials.detach()
     if values.numel() and not values.amax().item() < torch.inf:  # as it is for NaN
@@ -166,6 +171,11 @@ def _check_numbers(potentials: Tensor) -> None:
         raise DataError(
             f"group {group}, instance {instance}, class {label}: the log-probability is {value}, not a number below inf"
         )
+
+
+def is_searched(tensor: Tensor) -> bool:
+    """Whether checks may look at its values: not while a CUDA graph is captured, nor on a GPU in training."""
+    return not _is_recording(tensor) and not (tensor.is_cuda and not _LOOKS.get())
 
 
 def _is_recording(tensor: Tensor) -> bool:

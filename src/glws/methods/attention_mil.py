@@ -14,7 +14,7 @@ from glws.inference.forms import real_instances
 from glws.methods.abstract import AbstractMethod, Setup
 from glws.methods.step import Step
 from glws.models.layers import FullyConnected, fill, uniform_fan_in
-from glws.objective import em_loss
+from glws.objective import unchecked_em_loss
 from glws.supervision import AbstractSupervision, MultiInstance, PresentClasses, one_against_rest
 
 
@@ -58,7 +58,7 @@ class AttentionMIL(AbstractMethod):
         if isinstance(weak, PresentClasses):
             weak, bags = weak.per_class(), _own_class(pooled)
         known = (lengths > 0).repeat_interleave(len(weak) // max(len(part.weak), 1))
-        return em_loss(bags[known], weak[known]).supervised
+        return unchecked_em_loss(bags[known], weak[known]).supervised
 
 
 class GatedAttention(nn.Module):

@@ -15,7 +15,7 @@ from glws.inference.counts import binomial
 from glws.methods.abstract import AbstractMethod
 from glws.methods.risks import check_choice, mean
 from glws.methods.step import Step
-from glws.objective import em_loss
+from glws.objective import unchecked_em_loss
 from glws.supervision import (
     AbstractSupervision,
     ClassCounts,
@@ -79,7 +79,7 @@ class CountLoss(AbstractMethod):
         if isinstance(weak, Unlabeled):
             weak = _rounded(weak, self.prior_form)
         multiclass: Literal["per_class", "auto"] = "per_class" if hasattr(weak, "per_class") else "auto"
-        return em_loss(inside, weak, part.lengths, multiclass=multiclass).supervised
+        return unchecked_em_loss(inside, weak, part.lengths, multiclass=multiclass).supervised
 
 
 def divergence_from_binomial(

@@ -76,7 +76,7 @@ class GLWS(AbstractMethod):
     def loss(self, step: Step) -> Float[Tensor, ""]:
         """The EM loss of every kind, weighted."""
         log_probs = step.logits(self.m_step).log_softmax(-1)
-        answers = step.batch.losses(log_probs, self._e_log_probs(step), **self._options())
+        answers = step.batch.unchecked_losses(log_probs, self._e_log_probs(step), **self._options())
         total = log_probs.new_zeros(())
         for number, (part, answer) in enumerate(zip(step.batch.parts, answers, strict=True)):
             guess = self._first_guess(step, part)

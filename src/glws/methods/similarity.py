@@ -22,7 +22,7 @@ from glws.methods.risks import (
 )
 from glws.methods.similar_dissimilar import SD, pair_parts
 from glws.methods.step import Step
-from glws.objective import em_loss
+from glws.objective import unchecked_em_loss
 from glws.supervision import PairSimilarity
 
 
@@ -94,7 +94,7 @@ class MCL(AbstractMethod):
         """-mean log Z."""
         (part,) = step.batch.parts
         log_probs = part.gather(step.logits(self.view).log_softmax(-1))
-        return em_loss(log_probs, part.weak, part.lengths).supervised
+        return unchecked_em_loss(log_probs, part.weak, part.lengths).supervised
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from glws.inference import Posterior, infer
 from glws.inference.joint import STATE_BUDGET
 from glws.methods.abstract import AbstractMethod, Setup
 from glws.methods.step import State, Step
-from glws.objective import em_loss
+from glws.objective import unchecked_em_loss
 from glws.supervision import (
     AbstractSupervision,
     ClassCounts,
@@ -74,7 +74,7 @@ class UUM(AbstractMethod):
         (part,) = step.batch.parts
         weak, log_probs = self._solved(step, part.weak), part.gather(step.logits(self.view).log_softmax(-1))
         if step.progress.epoch < self.likelihood_epochs:
-            return em_loss(log_probs, weak, part.lengths).supervised
+            return unchecked_em_loss(log_probs, weak, part.lengths).supervised
         weights = infer(part.gather(self._weight_model(step)), weak, part.lengths)
         return weighted_cross_entropy(log_probs, weights)
 
