@@ -10,6 +10,7 @@ from glws.automata import constraint as constraint
 from glws.inference import Posterior as Posterior
 from glws.inference import infer as infer
 from glws.objective import em_loss as em_loss
+from glws.supervision import UNKNOWN as UNKNOWN
 
 if TYPE_CHECKING:
     from glws.estimator import WeakClassifier as WeakClassifier

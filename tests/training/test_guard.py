@@ -32,7 +32,7 @@ def test_the_rates_are_those_of_all_labelings_written_down() -> None:
     data = WeakDataset(
         torch.zeros(10, 1),
         [bags, bags, [[0], [1], [2]]],
-        [Proportions.of([1, 2, 0, 3]), MultiInstance.of([1, 1, 0, 1]), Labels.of([1, 1, -1], 2)],
+        [Proportions.of([1, 2, 0, 3]), MultiInstance.of([1, 1, 0, 1]), Labels.of([1, 1, None], 2)],
     )
     assert torch.allclose(implied_rates(data), enumerated(data), atol=1e-12)
 

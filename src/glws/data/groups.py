@@ -12,6 +12,10 @@ from jaxtyping import Int
 from torch import Tensor
 
 from glws.errors import DataError
+from glws.supervision.arrays import missing_values
+
+OF_IDS = "for a column that names the group of each instance write Groups.from_ids"
+OF_LISTS = "for lists of instance numbers write Groups.of"
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,18 +37,26 @@ class Groups:
         if isinstance(groups, Groups):
             return groups
         if isinstance(groups, Tensor | np.ndarray):
-            table = torch.as_tensor(groups)
-            if table.ndim != 2:
-                raise DataError(f"groups as an array are [groups, instances], found shape {list(table.shape)}")
-            return cls(torch.arange(len(table) + 1) * table.shape[1], table.reshape(-1).long())
-        members = [torch.as_tensor(group, dtype=torch.int64).reshape(-1) for group in groups]
+            if groups.ndim != 2:
+                raise DataError(
+                    f"groups as an array are [groups, instances], found shape {list(groups.shape)}; {OF_IDS}"
+                )
+            table = _instance_numbers(groups, "an array")
+            return cls(torch.arange(len(table) + 1) * table.shape[1], table.reshape(-1))
+        members = [_instance_numbers(group, f"group {number}") for number, group in enumerate(groups)]
         sizes = torch.tensor([0, *(len(group) for group in members)])
         return cls(sizes.cumsum(0), torch.cat(members) if members else sizes[:0])
 
     @classmethod
     def from_ids(cls, ids: Sequence[object] | npt.NDArray[np.generic]) -> Groups:
         """From a column that names the group of each instance; groups are numbered in the order of their names."""
-        _, number, counts = np.unique(np.asarray(ids), return_inverse=True, return_counts=True)
+        names = np.asarray(ids)
+        if names.ndim != 1:
+            raise DataError(f"ids have a name for each instance, found shape {list(names.shape)}; {OF_LISTS}")
+        missing = missing_values(names)
+        if missing.any():
+            raise DataError(f"row {missing.argmax()}: the name of its group is missing")
+        _, number, counts = np.unique(names, return_inverse=True, return_counts=True)
         order = np.argsort(number, kind="stable")
         return cls(torch.from_numpy(np.concatenate([[0], np.cumsum(counts)])), torch.from_numpy(order))
 
@@ -86,3 +98,20 @@ class Groups:
             place = int(wrong[0])
             group = int(torch.searchsorted(self.offsets, place, right=True)) - 1
             raise DataError(f"group {group}: instance {int(self.indices[place])} is not one of 0..{num_instances - 1}")
+
+
+def _instance_numbers(group: object, where: str) -> Int[Tensor, "..."]:
+    """Whole numbers as they stand in a group or a table of groups; anything that would be read otherwise is refused."""
+    try:
+        read = torch.as_tensor(group)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise DataError(f"groups: {where} is no list of instance numbers; {OF_IDS}") from error
+    if read.ndim == 0:
+        raise DataError(f"groups: {where} is a number, expected a list of instance numbers; {OF_IDS}")
+    if read.dtype == torch.bool:
+        raise DataError(f"groups: {where} is a mask, expected instance numbers; pass np.flatnonzero(mask)")
+    if read.is_floating_point() and bool((read != read.round()).any()):
+        raise DataError(
+            f"groups: {where} holds numbers that are not whole; pass lists, without padding, for ragged groups"
+        )
+    return read.long()

@@ -2,6 +2,7 @@
 
 from glws.supervision.abstract import SHARED as SHARED
 from glws.supervision.abstract import AbstractSupervision as AbstractSupervision
+from glws.supervision.arrays import UNKNOWN as UNKNOWN
 from glws.supervision.confidence_difference import ConfidenceDifference as ConfidenceDifference
 from glws.supervision.constraints import Constraints as Constraints
 from glws.supervision.labels import Labels as Labels

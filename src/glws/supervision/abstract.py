@@ -14,7 +14,7 @@ from torch import Tensor
 from glws.automata import Automaton
 from glws.errors import DataError
 from glws.inference import AbstractForm, Posterior, infer
-from glws.supervision.wording import Names
+from glws.supervision.wording import Names, plain
 
 Kind = TypeVar("Kind", bound="AbstractSupervision")
 SHARED = {"shared": True}
@@ -33,6 +33,21 @@ class AbstractSupervision(ABC):
     """What one of them is called where they are counted, as in "130 bags"."""
 
     num_classes: int
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__repr__" not in cls.__dict__:  # else dataclass writes one, which prints tensors
+            cls.__repr__ = AbstractSupervision.__repr__  # type: ignore[method-assign]
+
+    def __post_init__(self) -> None:
+        for name, value in self._values():
+            if name not in self._shared() and not isinstance(value, Tensor | tuple):
+                made, found = type(self).__name__, type(value).__name__
+                raise DataError(f"{made}: {name} must be a tensor, found {found}; {made}.of reads lists and arrays")
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={plain(value)}" for name, value in self._values())
+        return f"{type(self).__name__}({values})"
 
     @abstractmethod
     def form(self, lengths: Int[Tensor, "groups"]) -> AbstractForm:

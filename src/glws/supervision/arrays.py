@@ -16,45 +16,90 @@ Numbers = Tensor | npt.NDArray[Any] | Sequence[Any]
 """A tensor, an array, or lists of numbers."""
 
 
-def whole_numbers(values: Numbers, what: str, ndim: int = 1) -> Tensor:
-    """The values as int64."""
-    read = _read(values, what, ndim)
+UNKNOWN = -1
+"""In place of a class, or of whether one occurs, where nothing is known. `None` and NaN mean the same."""
+
+
+def whole_numbers(values: Numbers, what: str, ndim: int = 1, hint: str = "") -> Tensor:
+    """The values as int64. `hint` says what to write instead of values that are refused, here and below."""
+    read = _read(values, what, ndim, hint)
     if not read.is_floating_point():
         return read.long()
     broken = _any_in_group((read != read.round()) | read.isinf())
-    refuse(broken, lambda group: f"{what} must be whole numbers, found {shown(read[group])}")
+    refuse(broken, lambda group: f"{what} must be whole numbers, found {shown(read[group])}{_after(hint)}")
     return read.long()
 
 
-def reals(values: Numbers, what: str, ndim: int = 1) -> Tensor:
+def whole_counts(values: Numbers, what: str, ndim: int = 1, hint: str = "") -> Tensor:
+    """The values as whole numbers >= 0; true and false are none."""
+    given = _read(values, what, ndim, hint)
+    read = whole_numbers(given, what, ndim, hint)
+    if given.dtype == torch.bool and len(given):
+        raise DataError(f"{what} must be numbers, found true and false; whether a class occurs is MultiInstance.of")
+    wrong = _any_in_group(read < 0)
+    refuse(wrong, lambda group: f"{what} must be >= 0, found {shown(read[group])}; leave out groups of unknown counts")
+    return read
+
+
+def reals(values: Numbers, what: str, ndim: int = 1, hint: str = "") -> Tensor:
     """The values as float64, none of them NaN."""
-    read = _read(values, what, ndim).double()
-    refuse(_any_in_group(read.isnan()), lambda group: f"{what} must be numbers, found {shown(read[group])}")
+    read = _read(values, what, ndim, hint).double()
+    broken = _any_in_group(read.isnan())
+    refuse(broken, lambda group: f"{what} must be numbers, found {shown(read[group])}; leave out groups without one")
     return read
 
 
-def shares(values: Numbers, what: str, ndim: int = 1) -> Tensor:
+def shares(values: Numbers, what: str, ndim: int = 1, hint: str = "") -> Tensor:
     """The values as float64 within 0..1."""
-    read = reals(values, what, ndim)
+    read = reals(values, what, ndim, hint)
     outside = _any_in_group((read < 0) | (read > 1))
-    refuse(outside, lambda group: f"{what} must be within 0 and 1, found {shown(read[group])}")
+    refuse(outside, lambda group: f"{what} must be within 0 and 1, found {shown(read[group])}{_after(hint)}")
     return read
 
 
-def flags(values: Numbers, what: str, ndim: int = 1) -> Tensor:
+def flags(values: Numbers, what: str, ndim: int = 1, hint: str = "") -> Tensor:
     """The values, True and False or 1 and 0, as bool."""
-    read = _read(values, what, ndim)
+    read = _read(values, what, ndim, hint)
     outside = _any_in_group((read != 0) & (read != 1))
-    refuse(outside, lambda group: f"{what} must be true or false, found {shown(read[group])}")
+    refuse(outside, lambda group: f"{what} must be true or false, found {shown(read[group])}{_after(hint)}")
     return read.bool()
 
 
-def classes(values: Numbers, what: str, num_classes: int, ndim: int = 1, least: int = 0) -> Tensor:
-    """The values as class numbers, from `least` (-1 where a class may be missing) to num_classes - 1."""
-    read = whole_numbers(values, what, ndim)
-    outside = _any_in_group((read < least) | (read >= num_classes))
-    refuse(outside, lambda group: f"{what} must be within {least}..{num_classes - 1}, found {shown(read[group])}")
+def classes(values: Numbers, what: str, num_classes: int, ndim: int = 1, least: int = 0, hint: str = "") -> Tensor:
+    """The values as class numbers, from `least` to num_classes - 1."""
+    most = number_of_classes(num_classes) - 1
+    read = whole_numbers(values, what, ndim, hint)
+    outside = _any_in_group((read < least) | (read > most))
+    refuse(outside, lambda group: f"{what} must be within {least}..{most}, found {shown(read[group])}{_after(hint)}")
     return read
+
+
+def classes_or_unknown(values: Numbers, what: str, num_classes: int, ndim: int = 1, hint: str = "") -> Tensor:
+    """The values as class numbers, `UNKNOWN` where one is -1, None or NaN.
+
+    Of two classes, 1 and -1 without any 0 or None is refused: to others, -1 is the negative class.
+
+    >>> classes_or_unknown([2, None, -1], "labels", 3)
+    tensor([ 2, -1, -1])
+    >>> classes_or_unknown([1, -1], "labels", 2)
+    Traceback (most recent call last):
+    ...
+    glws.errors.DataError: labels has 1 and -1 but no 0, and -1 means unknown: write 0 for negatives, None for unknown
+    """
+    read = _read(values, what, ndim, hint)
+    missing = read.isnan()
+    found = classes(torch.where(missing, UNKNOWN, read), what, num_classes, ndim, UNKNOWN, hint)
+    occurs = [bool((found == number).any()) for number in (UNKNOWN, 0, 1)]
+    if num_classes == 2 and occurs == [True, False, True] and not bool(missing.any()):
+        raise DataError(f"{what} has 1 and -1 but no 0, and -1 means unknown: write 0 for negatives, None for unknown")
+    return found
+
+
+def number_of_classes(given: int) -> int:
+    """A whole number from 1 on."""
+    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
+        raise DataError(f"num_classes must be a whole number from 1 on, found {given!r}")
+    return int(given)
 
 
 def pairs_of_probabilities(values: Numbers) -> Tensor:
@@ -79,12 +124,13 @@ def rates(values: float | Numbers, what: str, count: int) -> Tensor:
 
 def class_mask(chosen: int | Sequence[int], num_classes: int) -> Tensor:
     """Which classes are meant, [num_classes], from one class or several."""
-    numbers = [chosen] if isinstance(chosen, int) else list(chosen)
-    for number in numbers:
+    mask = torch.zeros(number_of_classes(num_classes), dtype=torch.bool)
+    for number in np.atleast_1d(np.asarray(chosen)).tolist():
+        if not isinstance(number, int):
+            raise DataError(f"classes are chosen by their numbers, found {number!r}")
         if not 0 <= number < num_classes:
             raise DataError(f"class {number} is not one of 0..{num_classes - 1}")
-    mask = torch.zeros(num_classes, dtype=torch.bool)
-    mask[numbers] = True
+        mask[number] = True
     return mask
 
 
@@ -135,16 +181,47 @@ def shown(values: Tensor) -> str:
     return f"({', '.join(shown(value) for value in values)})"
 
 
-def _read(values: Numbers, what: str, ndim: int) -> Tensor:
+def _read(values: Numbers, what: str, ndim: int, hint: str = "") -> Tensor:
+    """A tensor of so many axes, NaN where a value is missing."""
     try:
-        read = values if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values))  # lists in float64
+        read = values if isinstance(values, Tensor) else torch.as_tensor(_numeric(np.asarray(values)))  # float64
     except (TypeError, ValueError) as error:
-        raise DataError(f"{what} cannot be read as an array of numbers: {error}") from error
+        raise DataError(f"{what} cannot be read as an array of numbers: {error}{_after(hint)}") from error
     if read.numel() == 0 and read.ndim < ndim:
         read = read.reshape(0, *[1] * (ndim - 1))
     if read.ndim != ndim:
-        raise DataError(f"{what} must have {ndim} {'axis' if ndim == 1 else 'axes'}, found shape {list(read.shape)}")
+        axes = "1 axis" if ndim == 1 else f"{ndim} axes"
+        raise DataError(f"{what} must have {axes}, found shape {list(read.shape)}{_after(hint)}")
     return read
+
+
+def _numeric(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Objects as float64, NaN in place of None and of the missing value of pandas."""
+    if values.dtype.kind != "O":
+        return values
+    return np.where(missing_values(values), np.nan, values).astype(np.float64)
+
+
+def missing_values(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Which values are None, NaN, or the missing value of pandas.
+
+    >>> missing_values(np.array([-1, None, "a"], object))
+    array([False,  True, False])
+    """
+    if values.dtype.kind != "O":
+        return np.asarray(values != values)
+    return np.array([_is_missing(value) for value in values.flat], bool).reshape(values.shape)
+
+
+def _is_missing(value: object) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):  # the missing value of pandas is neither equal to itself nor different
+        return not isinstance(value, np.ndarray | Tensor)
+
+
+def _after(hint: str) -> str:
+    return f"; {hint}" if hint else ""
 
 
 def _any_in_group(wrong: Tensor) -> Tensor:

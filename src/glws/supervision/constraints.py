@@ -39,6 +39,8 @@ class Constraints(AbstractSupervision):
     @classmethod
     def of(cls, wanted: Sequence[str | Automaton], classes: int | Sequence[str]) -> Constraints:
         """From any sequence; `classes` is their number or their names."""
+        if isinstance(wanted, str | Automaton):
+            raise DataError("wanted has one constraint for each group; pass a list, also for one group")
         names = classes if isinstance(classes, int) else tuple(classes)
         for group, item in enumerate(wanted):
             if not isinstance(item, str | Automaton):

@@ -11,16 +11,16 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from glws.supervision.abstract import SHARED
-from glws.supervision.arrays import Numbers, classes, rates
+from glws.supervision.arrays import UNKNOWN, Numbers, classes, classes_or_unknown, rates
 from glws.supervision.fixed_size import AbstractTableKind
 from glws.supervision.wording import Names, called
 
 
 @dataclass(frozen=True, eq=False)
 class Labels(AbstractTableKind):
-    """The class of each instance, or -1 where it is not known. Groups of one instance.
+    """The class of each instance, or `UNKNOWN` (-1, None, NaN). Groups of one instance.
 
-        p(w | y) = [y = w], and 1 for every y where w = -1
+        p(w | y) = [y = w], and 1 for every y where w is unknown
 
     With all classes known, -log Z is the cross-entropy; with some, this is semi-supervised data, and the posterior of
     an instance without a label is the prediction itself.
@@ -37,8 +37,9 @@ class Labels(AbstractTableKind):
 
     @classmethod
     def of(cls, labels: Numbers, num_classes: int) -> Labels:
-        """From class numbers; -1 for none."""
-        return cls(classes(labels, "labels", num_classes, least=-1), num_classes)
+        """From class numbers; -1, None or NaN for none. Two classes as 1 and -1 are refused: write 1 and 0."""
+        hint = "classes are numbered from 0, unknown is None; of a one-hot table pass argmax(1)"
+        return cls(classes_or_unknown(labels, "labels", num_classes, hint=hint), num_classes)
 
     @classmethod
     def from_labels(
@@ -47,7 +48,7 @@ class Labels(AbstractTableKind):
         """Each true label is kept with probability `known`, and hidden otherwise."""
         true = classes(labels, "labels", num_classes)
         kept = torch.rand(len(true), generator=generator) < rates(known, "known", 1)
-        return cls(torch.where(kept, true, -1), num_classes)
+        return cls(torch.where(kept, true, UNKNOWN), num_classes)
 
     def log_table(self) -> Float[Tensor, "groups classes"]:
         """0 at the label and -inf elsewhere; 0 everywhere without a label."""
@@ -57,7 +58,7 @@ class Labels(AbstractTableKind):
 
     def weight(self, group: int, labels: Sequence[int]) -> float:
         """1 for the label, or where there is none."""
-        return float(int(self.labels[group]) in (-1, labels[0]))
+        return float(int(self.labels[group]) in (UNKNOWN, labels[0]))
 
     def describe(self, group: int, names: Names = None) -> str:
         """The label."""

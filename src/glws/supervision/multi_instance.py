@@ -20,7 +20,7 @@ from glws.inference.forms import PresenceWeights
 from glws.inference.joint import MAX_SET, PresenceSet
 from glws.inference.joint.limits import largest_set
 from glws.supervision.abstract import SHARED
-from glws.supervision.arrays import Numbers, class_mask, classes, label_counts, rates, true_labels
+from glws.supervision.arrays import Numbers, class_mask, classes_or_unknown, label_counts, rates, true_labels
 from glws.supervision.noise import (
     LearnsNoise,
     absence,
@@ -32,12 +32,12 @@ from glws.supervision.noise import (
     report_counts,
     report_probability,
 )
-from glws.supervision.wording import Names, listed, of_classes
+from glws.supervision.wording import Names, listed, of_classes, plain
 
 
 @dataclass(frozen=True, eq=False)
 class MultiInstance(LearnsNoise):
-    """Whether any instance of a group is of the counted class (or classes): 1 yes, 0 no, -1 not known.
+    """Whether any instance of a group is of the counted class (or classes): 1 yes, 0 no, -1 (`UNKNOWN`) not known.
 
         p(w | y) = P(reported w | some y_j is counted or none is)
 
@@ -76,14 +76,18 @@ class MultiInstance(LearnsNoise):
         flip: float | Numbers = 0.0,
         share: float | None = None,
     ) -> MultiInstance:
-        """From 1 or True (at least one), 0 or False (none), -1 (not known); `share` where groups were chosen by it."""
-        marks = classes(present, "present", 2, least=-1)
+        """From 1 or True (at least one), 0 or False (none), -1, None or NaN (not known).
+
+        Marks 1 and -1 without any 0 are refused: write 0 for none. `share` where groups were chosen by their report.
+        """
+        hint = "1 is at least one, 0 none, None unknown; counts are Proportions.of, all classes PresentClasses.of"
+        marks = classes_or_unknown(present, "present", 2, hint=hint)
         known = cls(marks, class_mask(counted, num_classes), rates(flip, "flip", 2))
         return known if share is None else known._chosen(share)
 
     def _chosen(self, share: float) -> MultiInstance:
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
-            said = f"share, that of the counted class among all instances, must be between 0 and 1: {share!r}"
+            said = f"share, that of the counted class among all instances, must be between 0 and 1: {plain(share)}"
             raise DataError(said)
         some, known = int((self.present == 1).sum()), int((self.present >= 0).sum())
         if not 0 < some < known:
@@ -180,7 +184,7 @@ class MultiInstance(LearnsNoise):
 
 @dataclass(frozen=True, eq=False)
 class PresentClasses(LearnsNoise):
-    """Which classes occur in a group, all of them together: for each class 1 it does, 0 it does not, -1 not known.
+    """Which classes occur in a group, all of them together: for each class 1, 0, or `UNKNOWN` (-1, None).
 
         p(w | y) = Π_k P(reported w_k | some y_j = k or none is)
 
@@ -200,8 +204,12 @@ class PresentClasses(LearnsNoise):
 
     @classmethod
     def of(cls, present: Numbers, flip: float | Numbers = 0.0) -> PresentClasses:
-        """From marks 1, 0, -1, or a mask, [groups, classes]."""
-        return cls(classes(present, "present", 2, ndim=2, least=-1), rates(flip, "flip", 2))
+        """From marks 1, 0 and -1, None or NaN (not known), or a mask, [groups, classes].
+
+        Marks 1 and -1 without any 0 are refused: write 0 for classes that do not occur, or None for not known.
+        """
+        hint = "a row for each group: 1, 0 or None (unknown) for each class"
+        return cls(classes_or_unknown(present, "present", 2, 2, hint), rates(flip, "flip", 2))
 
     @classmethod
     def from_labels(

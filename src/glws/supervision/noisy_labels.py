@@ -44,7 +44,9 @@ class NoisyLabels(AbstractTableKind, LearnsNoise):
     def of(cls, observed: Numbers, transition: Numbers) -> NoisyLabels:
         """From observed classes and the matrix T, a row for each true class."""
         matrix = _checked(transition)
-        return cls(classes(observed, "observed", len(matrix)), matrix)
+        return cls(
+            classes(observed, "observed", len(matrix), hint="leave out instances without an observed class"), matrix
+        )
 
     @classmethod
     def symmetric(cls, observed: Numbers, num_classes: int, rate: float) -> NoisyLabels:
@@ -118,5 +120,7 @@ def _checked(transition: Numbers) -> Tensor:
     off = (matrix.sum(1) - 1).abs() > 1e-6  # room for float32 input
     if bool(off.any()):
         row = int(off.nonzero()[0])
-        raise DataError(f"transition: the row of class {row} must sum to 1, found {float(matrix[row].sum()):g}")
+        is_turned = bool(((matrix.sum(0) - 1).abs() <= 1e-6).all())
+        hint = "; its columns do: rows are true classes, pass the transpose" if is_turned else ""
+        raise DataError(f"transition: the row of class {row} must sum to 1, found {float(matrix[row].sum()):g}{hint}")
     return matrix

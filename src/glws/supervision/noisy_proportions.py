@@ -61,7 +61,9 @@ class NoisyProportions(LearnsNoise):
             raise DataError(f"kernel must be one of {', '.join(KERNELS)}, found {kernel!r}")
         if not 0 < scale < math.inf:
             raise DataError(f"scale must be above 0, found {scale}")
-        values = reals(observed, "observed") if kernel == "laplace" else whole_numbers(observed, "observed").double()
+        hint = 'observed counts, not shares; kernel="laplace" takes fractions'
+        whole = kernel == "geometric"
+        values = whole_numbers(observed, "observed", hint=hint).double() if whole else reals(observed, "observed")
         return cls(values, torch.tensor([scale], dtype=torch.float64), class_mask(counted, num_classes), kernel)
 
     @classmethod

@@ -41,7 +41,7 @@ class PairComparison(AbstractTableKind, LearnsNoise):
     `ties="code"`: what the released training step computes: the predictions are normalised over the two *instances*
     for each class instead of over the classes, then weighted as in the paper. The targets depend only on which of the
     two has the higher log-probability: a soft ranking rule. Only its marginals mean something; leave its likelihood
-    out of the loss, as the released code does. To reproduce released numbers give it logits instead of log_probs.
+    out of the loss, as the released code does. To reproduce released numbers give `infer` logits instead of log_probs.
 
     With probability `flip` the order is reported the wrong way round.
 
@@ -62,7 +62,12 @@ class PairComparison(AbstractTableKind, LearnsNoise):
         """From the number of the winner, 0 or 1, of each pair; `PairComparison.of([0] * n)` for sorted pairs."""
         if ties not in TIE_WEIGHTS:
             raise DataError(f"ties must be one of {', '.join(TIE_WEIGHTS)}, found {ties!r}")
-        return cls(classes(winner, "winner", 2), rates(flip, "flip", 1), num_classes, ties)
+        return cls(
+            classes(winner, "winner", 2, hint="0 where the first is higher, 1 where the second is"),
+            rates(flip, "flip", 1),
+            num_classes,
+            ties,
+        )
 
     @classmethod
     def from_labels(

@@ -54,7 +54,7 @@ class PairSimilarity(AbstractFixedSize, LearnsNoise):
     @classmethod
     def of(cls, same: Numbers, num_classes: int = 2, flip: float | Numbers = 0.0) -> PairSimilarity:
         """From true (same class) and false."""
-        return cls(flags(same, "same"), rates(flip, "flip", 2), num_classes)
+        return cls(flags(same, "same", hint="1 is one class, 0 is different ones"), rates(flip, "flip", 2), num_classes)
 
     @classmethod
     def from_labels(

@@ -20,6 +20,9 @@ from glws.supervision.fixed_size import AbstractTableKind
 from glws.supervision.noise import LearnsNoise, changed, share
 from glws.supervision.wording import Names, listed
 
+MASK = "a row for each instance with true or false for each class, no class numbers"
+"""What to write instead of something that is no mask."""
+
 
 @dataclass(frozen=True, eq=False)
 class PartialLabels(AbstractTableKind, LearnsNoise):
@@ -48,7 +51,7 @@ class PartialLabels(AbstractTableKind, LearnsNoise):
     @classmethod
     def of(cls, candidates: Numbers, miss_rate: float = 0.0) -> PartialLabels:
         """From a mask [groups, classes]."""
-        mask = flags(candidates, "candidates", 2)
+        mask = flags(candidates, "candidates", 2, MASK)
         refuse(~mask.any(1), lambda group: "the set of candidates is empty")
         return cls(mask, rates(miss_rate, "miss_rate", 1))
 
@@ -138,7 +141,7 @@ class NoisyCandidates(AbstractTableKind, LearnsNoise):
     @classmethod
     def of(cls, candidates: Numbers, inclusion: Numbers) -> NoisyCandidates:
         """From a mask [groups, classes] and the matrix T, a row for each true class."""
-        mask, matrix = flags(candidates, "candidates", 2), shares(inclusion, "inclusion", 2)
+        mask, matrix = flags(candidates, "candidates", 2, MASK), shares(inclusion, "inclusion", 2)
         if matrix.shape != (mask.shape[1], mask.shape[1]):
             raise DataError(f"inclusion must be [{mask.shape[1]}, {mask.shape[1]}], found {list(matrix.shape)}")
         return cls(mask, matrix)

@@ -46,7 +46,9 @@ class PositiveConfidence(AbstractTableKind):
     @classmethod
     def of(cls, confidence: Numbers, reading: Reading = "evidence", clip: float = 1e-4) -> PositiveConfidence:
         """From confidences within 0 and 1."""
-        values = shares(confidence, "confidence").clamp(clip, 1 - clip)
+        values = shares(confidence, "confidence", hint="the probability of class 1; of logits pass sigmoid()").clamp(
+            clip, 1 - clip
+        )
         return cls(values, checked_reading(reading, READINGS))
 
     @property

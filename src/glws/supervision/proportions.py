@@ -25,14 +25,16 @@ from glws.supervision.arrays import (
     refuse,
     same_length,
     shares,
-    shown,
     true_labels,
+    whole_counts,
     whole_numbers,
 )
 from glws.supervision.wording import Names, called, of_classes
 
 Method = Literal["auto", "exact", "tilted"]
 METHODS = ("auto", "exact", "tilted")
+COUNTS = "one whole count for each group; shares are Proportions.from_shares, counts of every class ClassCounts.of"
+"""What to write instead of numbers that are no counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,14 +60,15 @@ class Proportions(AbstractSupervision):
     @classmethod
     def of(cls, counts: Numbers, counted: int | Sequence[int] = 1, num_classes: int = 2) -> Proportions:
         """Exactly so many."""
-        return cls.between(counts, counts, counted, num_classes)
+        read = whole_counts(counts, "counts", hint=COUNTS)
+        return cls(read, read, class_mask(counted, num_classes))
 
     @classmethod
     def between(
         cls, low: Numbers, high: Numbers, counted: int | Sequence[int] = 1, num_classes: int = 2
     ) -> Proportions:
         """At least `low` and at most `high`."""
-        least, most = whole_numbers(low, "low"), whole_numbers(high, "high")
+        least, most = whole_numbers(low, "low", hint=COUNTS), whole_counts(high, "high", hint=COUNTS)
         same_length("low and high", least, most)
         refuse(least > most, lambda group: f"the range from {int(least[group])} to {int(most[group])} is empty")
         return cls(least, most, class_mask(counted, num_classes))
@@ -75,7 +78,7 @@ class Proportions(AbstractSupervision):
         cls, counts: Numbers, within: int, counted: int | Sequence[int] = 1, num_classes: int = 2
     ) -> Proportions:
         """Counts that are off by `within` at most."""
-        read = whole_numbers(counts, "counts")
+        read = whole_counts(counts, "counts", hint=COUNTS)
         return cls.between(read - within, read + within, counted, num_classes)
 
     @classmethod
@@ -83,7 +86,10 @@ class Proportions(AbstractSupervision):
         cls, proportions: Numbers, lengths: Numbers, counted: int | Sequence[int] = 1, num_classes: int = 2
     ) -> Proportions:
         """From the share of each group that is counted, within 0 and 1; the nearest whole count."""
-        part, sizes = shares(proportions, "proportions"), whole_numbers(lengths, "lengths")
+        part, sizes = (
+            shares(proportions, "proportions", hint="divide percentages by 100"),
+            whole_numbers(lengths, "lengths"),
+        )
         same_length("proportions and lengths", part, sizes)
         return cls.of((part * sizes).round(), counted, num_classes)
 
@@ -157,9 +163,8 @@ class ClassCounts(AbstractSupervision):
     @classmethod
     def of(cls, counts: Numbers) -> ClassCounts:
         """From whole numbers >= 0."""
-        read = whole_numbers(counts, "counts", 2)
-        refuse((read < 0).any(1), lambda group: f"counts must be >= 0, found {shown(read[group])}")
-        return cls(read)
+        hint = "a row of whole counts for each group; class shares that hold on average are UnlabeledClasses.of"
+        return cls(whole_counts(counts, "counts", 2, hint))
 
     @classmethod
     def from_labels(cls, labels: Numbers, lengths: Numbers | None = None, num_classes: int = 2) -> ClassCounts:

@@ -70,7 +70,7 @@ class SimilarityConfidence(AbstractFixedSize):
             raise DataError(f"reading must be one of {', '.join(READINGS)}, found {reading!r}")
         if not 0 < prior < 1:
             raise DataError(f"prior must be between 0 and 1, found {prior}")
-        values = shares(confidence, "confidence").clamp(clip, 1 - clip)
+        values = shares(confidence, "confidence", hint="the probability of one class").clamp(clip, 1 - clip)
         return cls(values, rates(prior, "prior", 1), num_classes, reading)
 
     @classmethod

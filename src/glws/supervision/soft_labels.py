@@ -21,6 +21,7 @@ from glws.supervision.wording import Names, called
 
 Reading = Literal["evidence", "target"]
 READINGS = ("evidence", "target")
+POSITIVE = "must be finite and >= 0; of logits pass softmax(-1), of log-probabilities exp()"
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +56,8 @@ class SoftLabels(AbstractTableKind):
     @classmethod
     def of(cls, scores: Numbers, prior: Numbers | None = None, reading: Reading = "evidence") -> SoftLabels:
         """From scores [groups, classes]."""
-        values = reals(scores, "scores", 2)
-        refuse((values < 0).any(1) | values.isinf().any(1), lambda group: "scores must be finite and >= 0")
+        values = reals(scores, "scores", 2, "a row for each instance, the score of each class")
+        refuse((values < 0).any(1) | values.isinf().any(1), lambda group: f"scores {POSITIVE}")
         refuse((values == 0).all(1), lambda group: "all scores are 0")
         return cls(values, _prior(prior, values.shape[1]), checked_reading(reading, READINGS))
 

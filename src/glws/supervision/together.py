@@ -42,6 +42,11 @@ class Together(AbstractSupervision):
         """From kinds with as many groups and as many classes each."""
         if not parts:
             raise DataError("Together needs at least one kind of weak labels")
+        for part in parts:
+            if not isinstance(part, AbstractSupervision):
+                raise DataError(
+                    f"Together.of takes kinds of weak labels, found {type(part).__name__}; of a list pass *list"
+                )
         for name, found in (("groups", {len(part) for part in parts}), ("classes", {p.num_classes for p in parts})):
             if len(found) > 1:
                 raise DataError(f"the parts speak of different numbers of {name}: {sorted(found)}")

@@ -44,7 +44,11 @@ class Triplets(AbstractTableKind, LearnsNoise):
     @classmethod
     def of(cls, closer: Numbers, num_classes: int, flip: float = 0.0) -> Triplets:
         """From the place of the closer instance in its group, 1 or 2."""
-        return cls(classes(closer, "closer", 3, least=1), rates(flip, "flip", 1), num_classes)
+        return cls(
+            classes(closer, "closer", 3, least=1, hint="1 where the second is closer, 2 the third"),
+            rates(flip, "flip", 1),
+            num_classes,
+        )
 
     @classmethod
     def from_labels(

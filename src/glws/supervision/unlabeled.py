@@ -32,6 +32,7 @@ from glws.supervision.projections import MESSAGE
 from glws.supervision.wording import Names, of_classes
 
 Count = Literal["expected", "hard", "floor", "stochastic", "binomial", "hypergeometric", "dataset"]
+SHARES = "the share of the counted class in each group, percentages divided by 100; all classes are UnlabeledClasses.of"
 WITHOUT_POPULATION = ("expected", "hard", "floor", "stochastic", "binomial")
 
 
@@ -76,9 +77,12 @@ class Unlabeled(AbstractSupervision):
         generator: torch.Generator | None = None,
     ) -> Unlabeled:
         """From the share of the counted class(es) for each group; `generator` is for stochastic rounding."""
-        if count not in WITHOUT_POPULATION:
-            raise DataError(f"count must be one of {', '.join(WITHOUT_POPULATION)} here, found {count!r}")
-        values = shares(prior, "prior")
+        if not isinstance(count, str) or count not in WITHOUT_POPULATION:
+            raise DataError(
+                f"count must be one of {', '.join(WITHOUT_POPULATION)} here, found {count!r}; "
+                "the first argument is the prior of each group, and sizes are those of the groups"
+            )
+        values = shares(prior, "prior", hint=SHARES)
         offset, nobody = _offset(count, len(values), generator), torch.zeros_like(values)
         return cls(values, offset, nobody, nobody[:, None].expand(-1, 2), class_mask(counted, num_classes), count)
 

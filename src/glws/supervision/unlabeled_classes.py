@@ -42,7 +42,7 @@ class UnlabeledClasses(AbstractSupervision):
     @classmethod
     def of(cls, prior: Numbers) -> UnlabeledClasses:
         """From shares that sum to 1 in each group."""
-        read = shares(prior, "prior", 2)
+        read = shares(prior, "prior", 2, "a row for each group, the share of each class")
         total = read.sum(1, keepdim=True)
         off = (total[:, 0] - 1).abs() > 1e-6  # room for float32 input
         refuse(off, lambda group: f"a prior sums to 1, found {shown(read[group])}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from glws import supervision
@@ -129,7 +130,7 @@ def _constraints(asked: Asked) -> AbstractSupervision:
 KINDS: dict[str, Kind] = {
     "labels": Kind(
         ({"label": "class or none"},),
-        lambda asked: supervision.Labels.of(asked.weak["label"], asked.num_classes),
+        lambda asked: supervision.Labels(torch.as_tensor(asked.weak["label"]), asked.num_classes),
     ),
     "partial_labels": Kind(({"candidates": "set"}, {"excluded": "class"}), _partial, ("miss_rate",)),
     "soft_labels": Kind(
