@@ -367,7 +367,7 @@ def test_few_groups_get_more_passes(rows: Array, labels: NDArray[np.int64], monk
 # ---------------------------------------------------------------- mistakes
 
 WRONG: list[tuple[dict[str, Any], Any, Any, str]] = [
-    ({}, [1] * 6, None, "y has only the class 1; expected at least two (-1 is a row without a label)"),
+    ({}, [1] * 6, None, "y has only the class 1; expected at least two classes (-1 is a row without a label"),
     ({}, [-1] * 6, None, "y has no label at all; -1, None and NaN are rows without one"),
     ({}, [0, 1], None, "X has 6 rows but y has 2"),
     ({}, [0, "a", 1, 1, 1, 1], None, "y has labels of different types; expected all of them texts, or all numbers"),

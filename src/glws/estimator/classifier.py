@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 from torch import nn
 
 from glws.errors import ConfigError, DataError
+from glws.estimator._tools import check_tools
 from glws.estimator.network import MakeModel, NetworkLearner
 from glws.estimator.posteriors import first_posterior, informed_rows, row_posterior
 from glws.estimator.soft_em import SoftEM, class_table, is_open, log_probs
@@ -22,6 +23,8 @@ from glws.methods import AbstractMethod
 from glws.rules import Rule, one_of, whole
 
 Array = NDArray[np.float64]
+CLASSES = ("labels", "noisy_labels")
+"""Kinds by which y holds classes, as other classifiers take them."""
 
 
 class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -29,7 +32,8 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     What `y` may be, in `fit` and in `score` alike:
 
-    - class labels, numbers or texts, with -1 (or None, or NaN) for rows without one;
+    - class labels, numbers or texts, with -1 (`glws.UNKNOWN`, None or NaN) for rows without one; -1 is never a class,
+      and labels of one class alone (1 and -1, as for positive-unlabeled data) are refused with what to write;
     - a mask [rows, classes] of the classes that each row may have;
     - a kind of `glws.supervision`, or a list of kinds, with `groups` (a list of as many);
     - values of the kind that `kind` names: counts for "proportions", 1 and 0 for "multi_instance", and so on for all
@@ -183,7 +187,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         features = self._features(X, is_new=False)
-        reading = Reading(self.kind, self.kind_options, list(self.classes_))
+        reading = Reading(self.kind, self.kind_options, list(self.classes_), is_new=False)
         known = reading.known(y, groups, features.shape[0])
         if known.labels is not None:
             return _accuracy(self._decided(features), known.labels, sample_weight)
@@ -210,6 +214,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _features(self, X: Any, is_new: bool) -> Any:
         tags = get_tags(self).input_tags
+        check_tools(self.kind if is_new and self.kind not in CLASSES else None)
         return validate_data(
             self,
             X,

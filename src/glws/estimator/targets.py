@@ -7,24 +7,34 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from glws.data.groups import Groups
 from glws.data.tables.kinds import KINDS
 from glws.errors import DataError
 from glws.rules import check_keys
-from glws.supervision import AbstractSupervision, Labels, PartialLabels
+from glws.supervision import UNKNOWN, AbstractSupervision, Labels, PartialLabels
+from glws.supervision.arrays import missing_values
 
 Weak = AbstractSupervision | Sequence[AbstractSupervision]
 BuildKind = Callable[[NDArray[Any]], AbstractSupervision]
 SINGLE = ("labels", "partial_labels", "soft_labels", "positive_confidence", "noisy_labels")
+MAY_BE_UNKNOWN = ("labels", "multi_instance")
+
+NO_CLASS = "but -1 is a row without a label: number the classes from 0"
+ONE_CLASS = (
+    "-1 is a row without a label: write 0 for negatives; "
+    "positive-unlabeled data are y=[Labels.of([1] * n, 2), Unlabeled.of([prior])] "
+    "with groups=[[[i] for i in labeled], [unlabeled]]"
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Known:
     """What is known of the rows: names of the classes, and kind by kind the groups and their weak labels.
 
-    `labels` are the class numbers of the rows, -1 where there is none, if plain labels were given.
+    `labels` are the class numbers of the rows, `UNKNOWN` where there is none, if plain labels were given.
     """
 
     classes: NDArray[Any]
@@ -35,14 +45,20 @@ class Known:
 
 @dataclass(frozen=True)
 class Reading:
-    """How `y` is to be understood: the kind it is of, options of that kind, and the names of the classes."""
+    """How `y` is to be understood: the kind it is of, options of that kind, and the names of the classes.
+
+    `is_new`: something is to be learned from it, so that labels must be of more than one class.
+    """
 
     kind: str | BuildKind | None = None
     options: Mapping[str, Any] | None = None
     classes: Sequence[Any] | None = None
+    is_new: bool = True
 
     def known(self, y: Any, groups: Any, num_rows: int) -> Known:
         """What `y` and `groups` say of so many rows; what does not fit together is a `DataError`."""
+        if self.classes is not None and missing_labels(np.asarray(self.classes)).any():
+            raise DataError(f"classes are named {_listed(np.asarray(self.classes))}, {NO_CLASS}")
         if is_weak(y):
             found = self._of_weak(y, groups, num_rows)
         elif self.kind is not None:
@@ -66,12 +82,18 @@ class Reading:
             return Known(classes, (Groups.singles(num_rows),), (PartialLabels.of(mask),))
         values = _column(y)
         _check_length(len(values), num_rows)
+        classes, numbers = self._labels(values)
+        weak = Labels(torch.from_numpy(numbers), len(classes))
+        return Known(classes, (Groups.singles(num_rows),), (weak,), numbers)
+
+    def _labels(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Classes, and the number of each value's; several classes occur where something is learned."""
         classes, numbers = class_numbers(values, self.classes)
-        if len(classes) < 2:
-            raise DataError(
-                f"y has only the class {_only(classes)}; expected at least two (-1 is a row without a label)"
-            )
-        return Known(classes, (Groups.singles(num_rows),), (Labels.of(numbers, len(classes)),), numbers)
+        found = np.unique(numbers[numbers != UNKNOWN])
+        if self.is_new and len(found) < 2:
+            only = f"the class {classes[found[0]]}" if len(found) else "rows without a label"
+            raise DataError(f"y has only {only}; expected at least two classes ({ONE_CLASS})")
+        return classes, numbers
 
     # ------------------------------------------------------------ kinds as objects
 
@@ -87,7 +109,7 @@ class Reading:
     # ------------------------------------------------------------ numbers or texts of a named kind
 
     def _of_values(self, y: Any, groups: Any, num_rows: int) -> Known:
-        values = np.asarray(y)
+        values = self._without_gaps(np.asarray(y))
         if groups is None and isinstance(self.kind, str) and self.kind.split(".")[0] not in SINGLE:
             raise DataError(
                 f'kind="{self.kind}" tells something of groups; pass groups=, the name of its group for each row'
@@ -100,12 +122,24 @@ class Reading:
         classes, weak = self._named(values, members)
         return Known(classes, (members,), (weak,))
 
+    def _without_gaps(self, values: NDArray[Any]) -> NDArray[Any]:
+        """`UNKNOWN` in place of None and NaN where a kind knows it; a function is given the values as they are."""
+        missing = missing_values(values)
+        if callable(self.kind) or not missing.any():
+            return values
+        if str(self.kind).split(".")[0] not in MAY_BE_UNKNOWN:
+            row = np.flatnonzero(missing.reshape(len(values), -1).any(1))[0]
+            raise DataError(f'y of row {row} is missing; kind="{self.kind}" has no unknown, leave such rows out')
+        return np.where(missing, UNKNOWN, values)
+
     def _named(self, values: NDArray[Any], members: Groups) -> tuple[NDArray[Any], AbstractSupervision]:
         assert isinstance(self.kind, str)
         name, _, wanted = self.kind.partition(".")
         check_keys({name: None}, KINDS, "kind")
         value, reading = _value_of(name, wanted, values.ndim)
-        if reading in ("class", "class or none"):
+        if reading == "class or none":
+            classes, values = self._labels(values)
+        elif reading == "class":
             classes, values = class_numbers(values, self.classes)
         else:
             classes = self._classes(
@@ -140,9 +174,11 @@ def class_numbers(values: NDArray[Any], named: Sequence[Any] | None = None) -> t
     from sklearn.utils.multiclass import check_classification_targets
 
     missing = missing_labels(values)
-    there = values[~missing]
+    there = _plain_numbers(values[~missing])
     if not len(there) and named is None:
         raise DataError("y has no label at all; -1, None and NaN are rows without one")
+    if values.dtype.kind in "if" and (values == UNKNOWN).any() and there.min(initial=0) < 0:
+        raise DataError(f"y has the labels -1 and {there.min():g}, {NO_CLASS}")
     try:
         found = np.unique(there)
     except TypeError:
@@ -159,20 +195,23 @@ def class_numbers(values: NDArray[Any], named: Sequence[Any] | None = None) -> t
     return classes, numbers
 
 
+def _plain_numbers(values: NDArray[Any]) -> NDArray[Any]:
+    """Numbers that are objects, as they are beside None, as an array of numbers; anything else as it is."""
+    is_number = [isinstance(value, int | float | np.number) for value in values]
+    return np.array(values.tolist()) if values.dtype.kind == "O" and is_number and all(is_number) else values
+
+
 def missing_labels(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Which values are -1, None or NaN."""
     if values.dtype.kind == "O":
-        return np.fromiter((_is_missing(value) for value in values), bool, len(values))
+        return np.asarray(missing_values(values) | np.array([_is_minus_one(value) for value in values], bool))
     if values.dtype.kind in "US":
-        return np.asarray(values == np.asarray("-1", values.dtype))  # what numpy makes of ["a", -1]
+        return np.asarray(values == ("-1" if values.dtype.kind == "U" else b"-1"))  # what numpy makes of ["a", -1]
     return np.asarray((values == -1) | (values != values)) & (values.dtype.kind != "b")
 
 
-def _is_missing(value: Any) -> bool:
-    try:
-        return value is None or bool(value != value) or (not isinstance(value, bool) and bool(value == -1))
-    except TypeError:  # the missing value of pandas is neither equal to itself nor different
-        return True
+def _is_minus_one(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool) and bool(value == UNKNOWN)
 
 
 def groups_of(groups: Any, num_rows: int, num_weak: int) -> Groups:
@@ -188,9 +227,6 @@ def groups_of(groups: Any, num_rows: int, num_weak: int) -> Groups:
     names = np.asarray(groups)
     if len(names) != num_rows:
         raise DataError(f"there are {num_rows} rows but the groups of {len(names)}")
-    missing = np.flatnonzero([name is None or name != name for name in names])
-    if len(missing):
-        raise DataError(f"row {missing[0]}: the name of its group is missing")
     return Groups.from_ids(names)
 
 
@@ -236,7 +272,8 @@ def _mask(y: Any) -> NDArray[np.bool_] | None:
         return None
     if values.dtype.kind != "b" and not np.isin(values, (0, 1)).all():
         raise DataError(
-            f"y of shape {list(values.shape)} is read as candidates; expected true or false, found other values"
+            f"y of shape {list(values.shape)} is read as candidates; expected true or false, found other values "
+            '(class probabilities are kind="soft_labels")'
         )
     return values.astype(bool)
 
@@ -274,10 +311,6 @@ def _for_each_kind(groups: Any, number: int) -> list[Any]:
 def _check_length(found: int, num_rows: int) -> None:
     if found != num_rows:
         raise DataError(f"X has {num_rows} rows but y has {found}")
-
-
-def _only(classes: NDArray[Any]) -> str:
-    return str(classes[0]) if len(classes) else "-1"
 
 
 def _listed(classes: NDArray[Any]) -> str:
