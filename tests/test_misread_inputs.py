@@ -143,7 +143,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     # ------------------------------------------------------------ one instance
     "signs as labels": (
         lambda: Labels.of([1, -1, 1], 2),
-        "labels has 1 and -1 but no 0, and -1 means unknown: write 0 for negatives, None for unknown",
+        "labels: found 1 and -1 but no 0, and -1 means unknown; write 0 for negatives, None for unknown",
     ),
     "one-hot labels": (
         lambda: Labels.of([[0, 1, 0], [1, 0, 0]], 3),
@@ -210,9 +210,9 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     # ------------------------------------------------------------ groups
     "signs of bags": (
         lambda: MultiInstance.of([1, -1, -1]),
-        "present has 1 and -1 but no 0, and -1 means unknown: write 0 for negatives, None for unknown",
+        "present: found 1 and -1 but no 0, and -1 means unknown; write 0 for negatives, None for unknown",
     ),
-    "signs of classes in bags": (lambda: PresentClasses.of([[1, -1], [1, 1]]), "present has 1 and -1 but no 0"),
+    "signs of classes in bags": (lambda: PresentClasses.of([[1, -1], [1, 1]]), "present: found 1 and -1 but no 0"),
     "counts for presence": (
         lambda: MultiInstance.of([3, 0]),
         "group 0: present must be within -1..1, found 3; 1 is at least one, 0 none, None unknown; counts are Proportio",
@@ -348,7 +348,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "signs of bags in the estimator": (
         lambda: fit(BAG_SIGNS, BAGS, kind="multi_instance"),
-        "present has 1 and -1 but no 0, and -1 means unknown: write 0 for negatives, None for unknown",
+        "present: found 1 and -1 but no 0, and -1 means unknown; write 0 for negatives, None for unknown",
     ),
     "signs of pairs in the estimator": (
         lambda: fit(np.repeat(SIGNS[:30], 2), np.repeat(np.arange(30), 2), kind="pair_similarity"),

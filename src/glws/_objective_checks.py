@@ -43,7 +43,10 @@ def check_normalized(views: Mapping[str, Tensor], lengths: Tensor | Sequence[int
 
 def _check_view(name: str, view: Tensor, lengths: Tensor | Sequence[int] | None) -> None:
     totals = view.logsumexp(2)
-    wrong = (totals.abs() > TOLERANCE.get(view.dtype, 1e-3)) & totals.isfinite() & _real(totals, lengths)
+    wrong = totals.abs() > TOLERANCE.get(view.dtype, 1e-3)
+    if not bool(wrong.any()):
+        return
+    wrong &= totals.isfinite() & _real(totals, lengths)
     if not bool(wrong.any()):
         return
     group, instance = wrong.nonzero()[0].tolist()

@@ -81,17 +81,19 @@ def classes_or_unknown(values: Numbers, what: str, num_classes: int, ndim: int =
 
     >>> classes_or_unknown([2, None, -1], "labels", 3)
     tensor([ 2, -1, -1])
-    >>> classes_or_unknown([1, -1], "labels", 2)
+    >>> classes_or_unknown([1, -1], "y", 2)
     Traceback (most recent call last):
     ...
-    glws.errors.DataError: labels has 1 and -1 but no 0, and -1 means unknown: write 0 for negatives, None for unknown
+    glws.errors.DataError: y: found 1 and -1 but no 0, and -1 means unknown; write 0 for negatives, None for unknown
     """
     read = _read(values, what, ndim, hint)
     missing = read.isnan()
     found = classes(torch.where(missing, UNKNOWN, read), what, num_classes, ndim, UNKNOWN, hint)
     occurs = [bool((found == number).any()) for number in (UNKNOWN, 0, 1)]
     if num_classes == 2 and occurs == [True, False, True] and not bool(missing.any()):
-        raise DataError(f"{what} has 1 and -1 but no 0, and -1 means unknown: write 0 for negatives, None for unknown")
+        raise DataError(
+            f"{what}: found 1 and -1 but no 0, and -1 means unknown; write 0 for negatives, None for unknown"
+        )
     return found
 
 
