@@ -1,5 +1,7 @@
 """Data: published sets, own tables, groups of instances with what is known about them."""
 
+from glws.data._scaling import scaled as scaled
+from glws.data._scaling import scaling_of as scaling_of
 from glws.data.dataset import Batch as Batch
 from glws.data.dataset import WeakDataset as WeakDataset
 from glws.data.groups import Groups as Groups

@@ -175,7 +175,7 @@ def _image(data: JobData, value: Tensor) -> Any:
 def _features(data: JobData, value: Tensor) -> dict[str, float | str]:
     if value.ndim != 1 or not data.feature_names:
         return {}
-    raw = value if data.scaling is None else value * data.scaling["spread"] + data.scaling["mean"]
+    raw = value if data.scaling is None else value.double() * data.scaling["spread"] + data.scaling["mean"]
     return dict(zip(data.feature_names[:NUM_FEATURES], raw.tolist(), strict=False))
 
 

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from glws.data import Table, WeakDataset, load, read_table
 from glws.data.augment import Views, views
 from glws.data.augment.defaults import AUGMENTATIONS
-from glws.data.dataset import Instances, TensorInstances
 from glws.data.groups import Groups
-from glws.data.sources.images import ImageFiles
 from glws.data.split import split
 from glws.data.tables.shard import ShardInstances
-from glws.data.tables.table_file import ROWS_AT_ONCE
 from glws.data.weaken.catalogue import simulated
 from glws.errors import ConfigError, DataError
 from glws.jobs.config import DataConfig
@@ -97,11 +94,11 @@ def _from_table(config: DataConfig, scaling: Mapping[str, Tensor] | None, world:
     table = read_table(Path(config.table), (world.rank, world.size) if world.size > 1 else None)
     if not table.blocks:
         raise DataError(f"{config.table}: it describes no weak labels to learn from")
-    data = table.dataset()
     if config.standardise and scaling is None:
-        scaling = _scaling(table, world if table.shard is not None else World())
-    if scaling is not None:
-        data.instances = _scaled_instances(data.instances, table.features, scaling)
+        scaling = table.scaling((world if table.shard is not None else World()).summed)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        data = table.dataset(scaling=scaling)
     test = None if config.test is None else _test_table(config.test, table, scaling)
     return JobData(
         train=data,
@@ -115,36 +112,8 @@ def _from_table(config: DataConfig, scaling: Mapping[str, Tensor] | None, world:
         group_names=tuple(block.group_names for block in table.blocks),
         row_numbers=table.row_numbers,
         scaling=scaling,
-        notes=(table.note,) if table.note else (),
+        notes=(*filter(None, [table.note]), *(str(warning.message) for warning in found)),
     )
-
-
-def _scaling(table: Table, world: World) -> dict[str, Tensor] | None:
-    """Mean and spread of each feature over the rows of all processes, in two passes over this one's."""
-    features = table.features
-    if isinstance(features, ImageFiles):
-        return None
-    pieces = np.array_split(features, -(-len(features) // ROWS_AT_ONCE))
-    sums = [torch.as_tensor(piece.sum(0, dtype=np.float64)) for piece in pieces]
-    mean = world.summed(torch.stack(sums).sum(0)) / len(table)
-    squares = [(torch.from_numpy(piece).double() - mean).square().sum(0) for piece in pieces]
-    spread = (world.summed(torch.stack(squares).sum(0)) / len(table)).sqrt()
-    return {"mean": mean.float(), "spread": torch.where(spread > 0, spread, 1.0).float()}
-
-
-def _scaled_instances(instances: Instances, features: Any, scaling: Mapping[str, Tensor]) -> Instances:
-    values = scaled(features, scaling)
-    if not isinstance(instances, ShardInstances):
-        return TensorInstances(values)
-    return replace(instances, values=values, example=scaled(instances.example, scaling))
-
-
-def scaled(features: Any, scaling: Mapping[str, Tensor]) -> Tensor:
-    """Features less their mean, in units of their spread."""
-    values = torch.as_tensor(np.asarray(features, np.float32))
-    if values.shape[1] != len(scaling["mean"]):
-        raise DataError(f"the network was trained on {len(scaling['mean'])} features, found {values.shape[1]}")
-    return (values - scaling["mean"]).div_(scaling["spread"])
 
 
 def _test_table(path: str, table: Table, scaling: Mapping[str, Tensor] | None) -> Labelled:
@@ -153,8 +122,7 @@ def _test_table(path: str, table: Table, scaling: Mapping[str, Tensor] | None) -
         raise DataError(f"{path}: a table to test on needs a column of true labels; name it by `label:`")
     if found.classes != table.classes:
         raise DataError(f"{path}: expected the classes {', '.join(table.classes)}, found {', '.join(found.classes)}")
-    features = found.features if scaling is None else scaled(found.features, scaling)
-    return Labelled.of(features, found.labels)
+    return Labelled.of(found.instances(scaling), found.labels)
 
 
 def _split(made: JobData, config: DataConfig, seed: int) -> JobData:

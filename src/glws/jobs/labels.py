@@ -12,17 +12,17 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from glws.data import Table, read_table
+from glws.data import read_table
 from glws.data.augment import views
 from glws.data.augment.defaults import AUGMENTATIONS
-from glws.data.dataset import Instances, instances_of
+from glws.data.dataset import Instances
 from glws.data.tables.description import read_description
 from glws.errors import AutomatonError, CheckpointError, DataError, RunError
 from glws.evaluation import as_if_even
 from glws.inference import Posterior
 from glws.jobs.config import DataConfig, JobConfig, config_of
 from glws.jobs.content import CONTENT, INPUT, file_rows
-from glws.jobs.data import JobData, job_data, scaled
+from glws.jobs.data import JobData, job_data
 from glws.jobs.job import SCALING
 from glws.jobs.model import job_model
 from glws.methods.catalogue import build_method
@@ -147,18 +147,13 @@ def predictions(
     else:
         found = read_table(table)
         used.check(found.classes, found.feature_names)
-        instances, rows = _instances(found, used), np.argsort(np.argsort(found.row_numbers))
+        instances, rows = found.instances(used.scaling), np.argsort(np.argsort(found.row_numbers))
     predict = used.predictor(_shape(instances), allow_code, report)
     log_probs = log_probs_of(instances, predict).double()
     labels = as_if_even(log_probs, used.config.training.shares).argmax(1)
     order = np.argsort(rows, kind="stable")
     columns = {"row": rows, "label": _named(labels, used.classes), **_columns(log_probs.exp(), used.classes)}
     return {name: np.asarray(column)[order] for name, column in columns.items()}
-
-
-def _instances(table: Table, used: Trained) -> Instances:
-    features: Any = table.features
-    return instances_of(features if used.scaling is None else scaled(features, used.scaling))
 
 
 def _shape(instances: Instances) -> tuple[int, ...]:

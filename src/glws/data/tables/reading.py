@@ -28,6 +28,7 @@ from glws.errors import DataError
 
 FORMATS = {".csv": "text", ".tsv": "text", ".txt": "text", ".parquet": "parquet", ".pq": "parquet",
            ".npz": "npz", ".h5": "hdf", ".hdf5": "hdf"}  # fmt: skip
+LARGEST = np.finfo(np.float32).max
 
 
 def read_table(source: str | os.PathLike[str] | Mapping[str, Any], part: tuple[int, int] | None = None) -> Table:
@@ -83,7 +84,7 @@ class _Reading:
         self.about, self.file, self.classes = about, file, ClassNames(about.classes)
         self.blocks = [BlockReader(block, self.classes, file) for block in about.blocks]
         self.names = feature_columns(about, file)
-        self.features = Stack(file.path, file.num_rows, np.float32)
+        self.features = Stack(file.path, file.num_rows)
         self.labels = Stack(file.path, file.num_rows, np.int64)
         self.rows = Stack(file.path, file.num_rows, np.int64)
         self.images: list[str] = []
@@ -116,7 +117,7 @@ class _Reading:
         assert bounds is not None
         assert isinstance(file, ParquetFile)
         first, last = bounds[rank], bounds[rank + 1]
-        self.features = Stack(file.path, last - first, np.float32)
+        self.features = Stack(file.path, last - first)
         for stretch in file.part(self.names, first, last):
             self._add_instances(stretch)
         example = self._matrix(next(file.part(self.names, 0, 1)))
@@ -157,7 +158,7 @@ class _Reading:
         else:
             self.features.add(self._matrix(stretch))
 
-    def _matrix(self, stretch: Stretch) -> NDArray[np.float32]:
+    def _matrix(self, stretch: Stretch) -> NDArray[np.floating[Any]]:
         columns = [finite_numbers(stretch, name) for name in self.names]
         names = [self._wide_names(name, column) for name, column in zip(self.names, columns, strict=True)]
         found = tuple(name for group in names for name in group)
@@ -166,14 +167,14 @@ class _Reading:
         self.feature_names = found
         return np.column_stack(columns)
 
-    def _wide_names(self, name: str, column: NDArray[np.float32]) -> list[str]:
+    def _wide_names(self, name: str, column: NDArray[np.floating[Any]]) -> list[str]:
         return [name] if column.ndim == 1 else [f"{name}[{place}]" for place in range(column.shape[1])]
 
     def _order(self) -> NDArray[np.int64] | None:
         grouped = [block for block in self.blocks if block.about.group]
         return sorting_order(self.blocks[0].numbers()) if grouped and grouped[0] is self.blocks[0] else None
 
-    def _features(self, order: NDArray[np.int64] | None) -> NDArray[np.float32] | ImageFiles:
+    def _features(self, order: NDArray[np.int64] | None) -> NDArray[np.floating[Any]] | ImageFiles:
         if self.about.image:
             images = ImageFiles(tuple(self.images), self.about.image_size)
             return images if order is None else images.subset(order)
@@ -207,14 +208,16 @@ def _matching(wanted: str, file: AbstractTableFile, used: set[Any], about: Descr
     return found
 
 
-def finite_numbers(stretch: Stretch, name: str) -> NDArray[np.float32]:
-    """A feature column in float32; empty cells, infinities and what is no number are refused."""
+def finite_numbers(stretch: Stretch, name: str) -> NDArray[np.floating[Any]]:
+    """A feature column: in float32 if its type fits into that, in float64 otherwise, so that no value is rounded.
+
+    Empty cells, what is no number, infinities and what float32 takes for infinite are refused.
+    """
     stretch.refuse_missing(name)
     values = stretch.cells[name].values
-    with np.errstate(over="ignore"):
-        numbers = stretch.numbers(name).astype(np.float32)
+    numbers = values.astype(np.float32) if np.can_cast(values.dtype, np.float32) else stretch.numbers(name)
     stretch.refuse(
-        rows_with_any(~np.isfinite(numbers)),
+        rows_with_any(~(np.abs(numbers) <= LARGEST)),
         lambda row: f"column {name} must be a finite number, found {shown(values[row])}",
     )
     return numbers
