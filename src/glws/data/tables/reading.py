@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glws.data.sources.images import ImageFiles
+from glws.data.tables._hashing import BlockHasher, ColumnHasher, TableHash, block_end, description_hash
 from glws.data.tables.array_files import HdfFile, NpzFile
 from glws.data.tables.block_reading import BlockReader
 from glws.data.tables.cells import ClassNames, Stretch, rows_with_any, shown
@@ -87,6 +88,7 @@ class _Reading:
         self.features = Stack(file.path, file.num_rows)
         self.labels = Stack(file.path, file.num_rows, np.int64)
         self.rows = Stack(file.path, file.num_rows, np.int64)
+        self.known_hash, self.block_hash = ColumnHasher(), BlockHasher(file.num_rows)
         self.images: list[str] = []
         self.feature_names: tuple[str, ...] = ()
         self.unit = "row"
@@ -118,8 +120,11 @@ class _Reading:
         assert isinstance(file, ParquetFile)
         first, last = bounds[rank], bounds[rank + 1]
         self.features = Stack(file.path, last - first)
+        self.block_hash = BlockHasher(bounds[-1], first)
         for stretch in file.part(self.names, first, last):
             self._add_instances(stretch)
+        for stretch in file.part(self.names, last, block_end(last, bounds[-1])):
+            self.block_hash.add(self._matrix(stretch))
         example = self._matrix(next(file.part(self.names, 0, 1)))
         return replace(self._table(None), shard=Shard(bounds, rank, example))
 
@@ -136,7 +141,11 @@ class _Reading:
         rows, labels = self._arranged(self.rows, order), self._arranged(self.labels, order)
         blocks = tuple(block.result(order, rows, self.unit) for block in self.blocks)
         return Table(str(self.file.path), self.unit, features, self.feature_names, self.about.classes, blocks, rows,
-                     labels if self.about.label else None)  # fmt: skip
+                     labels if self.about.label else None, hashed=self._hash(len(rows)))  # fmt: skip
+
+    def _hash(self, num_rows: int) -> TableHash:
+        description = description_hash(self.about, self.feature_names)
+        return TableHash(num_rows, description, self.known_hash.digest(), self.block_hash.digests())
 
     def _known(self) -> list[str]:
         """The columns that say something of instances and groups, or where the images are."""
@@ -150,13 +159,20 @@ class _Reading:
         self.rows.add(stretch.rows)
         for block in self.blocks:
             block.add(stretch)
+        for name in self._known():
+            self.known_hash.add(name, stretch.cells[name].values)
+            self.known_hash.add(f"{name} missing", stretch.cells[name].missing)
 
     def _add_instances(self, stretch: Stretch) -> None:
         self.unit = stretch.unit
         if self.about.image:
-            self.images += _image_paths(stretch, self.about.image, self.file.path.parent)
+            paths = _image_paths(stretch, self.about.image, self.file.path.parent)
+            self.known_hash.add("sizes of images", np.array([os.path.getsize(path) for path in paths], np.int64))
+            self.images += paths
         else:
-            self.features.add(self._matrix(stretch))
+            rows = self._matrix(stretch)
+            self.features.add(rows)
+            self.block_hash.add(rows)
 
     def _matrix(self, stretch: Stretch) -> NDArray[np.floating[Any]]:
         columns = [finite_numbers(stretch, name) for name in self.names]

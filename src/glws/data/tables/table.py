@@ -18,6 +18,7 @@ from glws.data._scaling import Scaling, itself, scaled, scaling_of
 from glws.data.dataset import Instances, TensorInstances, WeakDataset
 from glws.data.groups import Groups
 from glws.data.sources.images import ImageFiles
+from glws.data.tables._hashing import DataHash, TableHash
 from glws.data.tables.kinds import KINDS
 from glws.data.tables.shard import Shard, ShardInstances
 from glws.errors import DataError, GlwsError
@@ -73,6 +74,7 @@ class Table:
     labels: NDArray[np.int64] | None = None
     shard: Shard | None = None
     note: str = ""
+    hashed: TableHash | None = None
 
     def __len__(self) -> int:
         return len(self.row_numbers)
@@ -127,6 +129,14 @@ class Table:
             return None
         first = self.features[0] if self.shard is None else self.shard.example[0]
         return scaling_of(self.features, first, len(self), summed)
+
+    def data_hash(self, summed: Callable[[Tensor], Tensor] = itself) -> DataHash | None:
+        """The hash of the description and of all columns that were read; None of a table that was not read.
+
+        `summed` adds up over the processes that have read a part each; however many there are, the hash is the same.
+        Of images it covers names and sizes.
+        """
+        return None if self.hashed is None else self.hashed.whole(summed)
 
     def _renamed(self, message: str, block: WeakBlock) -> str:
         found = re.match(r"group (\d+): ", message)
