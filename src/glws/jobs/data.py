@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from glws.data import Table, WeakDataset, load, read_table
+from glws.data import DataHash, Table, WeakDataset, load, read_table
 from glws.data.augment import Views, views
 from glws.data.augment.defaults import AUGMENTATIONS
 from glws.data.groups import Groups
@@ -19,6 +19,7 @@ from glws.data.split import split
 from glws.data.tables.shard import ShardInstances
 from glws.data.weaken.catalogue import simulated
 from glws.errors import ConfigError, DataError
+from glws.jobs._provenance import OnRead
 from glws.jobs.config import DataConfig
 from glws.training.evaluate import Labelled
 from glws.training.seeds import derived_generator
@@ -31,7 +32,8 @@ class JobData:
 
     `whole` holds all groups, those that are held out too. `labels` are the true labels of its instances where they are
     known (-1 otherwise), for reports only. `group_names` and `row_numbers` name groups and instances as the user's file
-    does. `scaling` is what was subtracted and divided by, None where nothing was. `notes` are lines for the user.
+    does. `scaling` is what was subtracted and divided by, None where nothing was. `hashes` are those of the tables that
+    were read, "table" and "test". `notes` are lines for the user.
     """
 
     train: WeakDataset
@@ -46,6 +48,7 @@ class JobData:
     group_names: tuple[Any, ...] = ()
     row_numbers: Any = None
     scaling: Mapping[str, Tensor] | None = None
+    hashes: Mapping[str, DataHash] = field(default_factory=dict)
     folded: tuple[int, int, int] | None = None
     notes: tuple[str, ...] = ()
 
@@ -57,17 +60,30 @@ class JobData:
 
 
 def job_data(
-    config: DataConfig, seed: int, scaling: Mapping[str, Tensor] | None = None, world: World | None = None
+    config: DataConfig,
+    seed: int,
+    scaling: Mapping[str, Tensor] | None = None,
+    world: World | None = None,
+    on_read: OnRead | None = None,
 ) -> JobData:
     """Reads, weakens and splits as the configuration says; `scaling` is that of an earlier run, if it is to be kept.
 
-    With a `world` of several processes each of them reads its part of a table only, where that can be had.
+    `on_read` is told the hash of every table as soon as it has been read. With a `world` of several processes each of
+    them reads its part of a table only, where that can be had.
     """
     if (config.table is None) == (config.source is None):
         found = "both" if config.table else "neither"
         raise ConfigError(f"`data` must name a table or a source. Got {found}.")
-    made = _from_table(config, scaling, world or World()) if config.table is not None else _from_source(config, seed)
-    return _split(made, config, seed)
+    if config.table is None:
+        return _split(_from_source(config, seed), config, seed)
+    hashes: dict[str, DataHash] = {}
+
+    def keep(role: str, path: str, found: DataHash) -> None:
+        hashes[role] = found
+        if on_read is not None:
+            on_read(path, found)
+
+    return _split(replace(_from_table(config, scaling, world or World(), keep), hashes=hashes), config, seed)
 
 
 def _from_source(config: DataConfig, seed: int) -> JobData:
@@ -89,17 +105,22 @@ def _from_source(config: DataConfig, seed: int) -> JobData:
     )
 
 
-def _from_table(config: DataConfig, scaling: Mapping[str, Tensor] | None, world: World) -> JobData:
+Keep = Callable[[str, str, DataHash], None]
+
+
+def _from_table(config: DataConfig, scaling: Mapping[str, Tensor] | None, world: World, keep: Keep) -> JobData:
     assert config.table is not None
     table = read_table(Path(config.table), (world.rank, world.size) if world.size > 1 else None)
+    summed = (world if table.shard is not None else World()).summed
+    keep("table", config.table, table.data_hash(summed))
     if not table.blocks:
         raise DataError(f"{config.table}: it describes no weak labels to learn from")
     if config.standardise and scaling is None:
-        scaling = table.scaling((world if table.shard is not None else World()).summed)
+        scaling = table.scaling(summed)
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         data = table.dataset(scaling=scaling)
-    test = None if config.test is None else _test_table(config.test, table, scaling)
+    test = None if config.test is None else _test_table(config.test, table, scaling, keep)
     return JobData(
         train=data,
         whole=data,
@@ -116,8 +137,9 @@ def _from_table(config: DataConfig, scaling: Mapping[str, Tensor] | None, world:
     )
 
 
-def _test_table(path: str, table: Table, scaling: Mapping[str, Tensor] | None) -> Labelled:
+def _test_table(path: str, table: Table, scaling: Mapping[str, Tensor] | None, keep: Keep) -> Labelled:
     found = read_table(Path(path))
+    keep("test", path, found.data_hash())
     if found.labels is None:
         raise DataError(f"{path}: a table to test on needs a column of true labels; name it by `label:`")
     if found.classes != table.classes:

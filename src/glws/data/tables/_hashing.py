@@ -56,7 +56,7 @@ class DataHash(NamedTuple):
             parts.append("its description is another one")
         if self.rows != now.rows:
             parts.append(f"{self.rows:,} rows then, {now.rows:,} now")
-        elif self.columns != now.columns:
+        elif self.columns != now.columns and not parts:
             parts.append("its columns have other values")
         return "; ".join(parts)
 

@@ -141,7 +141,7 @@ class _Reading:
         rows, labels = self._arranged(self.rows, order), self._arranged(self.labels, order)
         blocks = tuple(block.result(order, rows, self.unit) for block in self.blocks)
         return Table(str(self.file.path), self.unit, features, self.feature_names, self.about.classes, blocks, rows,
-                     labels if self.about.label else None, hashed=self._hash(len(rows)))  # fmt: skip
+                     self._hash(len(rows)), labels if self.about.label else None)  # fmt: skip
 
     def _hash(self, num_rows: int) -> TableHash:
         description = description_hash(self.about, self.feature_names)

@@ -71,10 +71,10 @@ class Table:
     classes: tuple[str, ...]
     blocks: tuple[WeakBlock, ...]
     row_numbers: NDArray[np.int64]
+    hashed: TableHash
     labels: NDArray[np.int64] | None = None
     shard: Shard | None = None
     note: str = ""
-    hashed: TableHash | None = None
 
     def __len__(self) -> int:
         return len(self.row_numbers)
@@ -130,13 +130,13 @@ class Table:
         first = self.features[0] if self.shard is None else self.shard.example[0]
         return scaling_of(self.features, first, len(self), summed)
 
-    def data_hash(self, summed: Callable[[Tensor], Tensor] = itself) -> DataHash | None:
-        """The hash of the description and of all columns that were read; None of a table that was not read.
+    def data_hash(self, summed: Callable[[Tensor], Tensor] = itself) -> DataHash:
+        """The hash of the description and of all columns that were read.
 
         `summed` adds up over the processes that have read a part each; however many there are, the hash is the same.
         Of images it covers names and sizes.
         """
-        return None if self.hashed is None else self.hashed.whole(summed)
+        return self.hashed.whole(summed)
 
     def _renamed(self, message: str, block: WeakBlock) -> str:
         found = re.match(r"group (\d+): ", message)
