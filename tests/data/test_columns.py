@@ -40,7 +40,7 @@ def test_nothing_is_said_of_usual_columns(tmp_path: Path) -> None:
 def test_a_column_that_loses_values_when_standardized_is_named(tmp_path: Path) -> None:
     wide = np.where(np.arange(ROWS) == 7, 1e20, np.arange(ROWS))
     assert remarks(tmp_path, wide=wide) == [
-        "column wide has 2 distinct values left of 60 when standardized in float32: its range is too wide; clip what "
+        "column wide keeps 2 of its 60 distinct values when standardized in float32: its range is too wide; clip what "
         "lies far out, or take the logarithm"
     ]
 
@@ -48,7 +48,7 @@ def test_a_column_that_loses_values_when_standardized_is_named(tmp_path: Path) -
 def test_all_columns_that_lose_values_are_named() -> None:
     features = np.stack([1.7e9 + np.arange(500) / 10, np.arange(500) / 10, -4e12 - np.arange(500)], axis=1)
     (line,) = lost_values(features, None, ["s", "near", "ms"])
-    assert line.startswith("column s has ")
+    assert line.startswith("column s keeps ")
     assert line.endswith("subtract an offset (also ms)")
 
 

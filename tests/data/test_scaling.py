@@ -86,7 +86,7 @@ def test_a_column_of_timestamps_keeps_all_its_values(name: str, tmp_path: Path) 
     assert found.dtype == torch.float32
     assert len(found[:, 0].unique()) == 1200
     assert torch.allclose(found[:, 0], found[:, 1], atol=1e-6)  # in units of the spread, of which 1e-7 is a digit
-    with pytest.warns(UserWarning, match="column t has 2 distinct values left of 1,200 when rounded to float32"):
+    with pytest.warns(UserWarning, match="column t keeps 2 of its 1,200 distinct values when rounded to float32"):
         assert len(table.dataset().instances.values[:, 0].unique()) == 2, "nothing was centered here"
 
 

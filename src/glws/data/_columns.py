@@ -38,7 +38,7 @@ def lost_values(features: NDArray[Any], scaling: Scaling | None, names: Sequence
     """A line about the columns that have fewer distinct values in float32, standardized if there is a `scaling`.
 
     >>> lost_values(1.7e9 + np.arange(1200.0)[:, None] / 10, None, ["time"])
-    ['column time has 2 distinct values left of 1,200 when rounded to float32: standardize it, or subtract an offset']
+    ['column time keeps 2 of its 1,200 distinct values when rounded to float32: standardize it, or subtract an offset']
     """
     some = features[:: -(-len(features) // ROWS_LOOKED_AT) or 1]
     before, after = _num_distinct(some), _num_distinct(scaled(some, scaling).numpy())
@@ -46,13 +46,13 @@ def lost_values(features: NDArray[Any], scaling: Scaling | None, names: Sequence
     if not len(lost):
         return []
     first = int(lost[0])
-    left = f"{after[first]:,} distinct values left of {before[first]:,}"
+    kept = f"{after[first]:,} of its {before[first]:,} distinct values"
     if scaling is None:
         reason = "when rounded to float32: standardize it, or subtract an offset"
     else:
         reason = "when standardized in float32: its range is too wide; clip what lies far out, or take the logarithm"
     also = f" (also {_named([names[each] for each in lost[1:].tolist()])})" if len(lost) > 1 else ""
-    return [f"column {names[first]} has {left} {reason}{also}"]
+    return [f"column {names[first]} keeps {kept} {reason}{also}"]
 
 
 def _num_distinct(values: NDArray[Any]) -> NDArray[np.int64]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
+from numpy.typing import NDArray
 from torch import Tensor
 
 from glws.errors import DataError
@@ -38,16 +40,12 @@ def scaling_of(
     >>> scaling["mean"].tolist(), scaling["spread"].square().tolist()
     ([1700000002.0, 0.1], [2.6666666666666665, 1.0])
     """
-    values, start = torch.as_tensor(features), torch.as_tensor(first, dtype=torch.float64)
-    offset = start.new_zeros(len(start))
-    for piece in _pieces(values):
-        offset += (values[piece] - start).sum(0)
-    mean = start + summed(offset) / num_rows
-    squares = start.new_zeros(len(start))
-    for piece in _pieces(values):
-        squares += (values[piece] - mean).square().sum(0)
-    spread = (summed(squares) / num_rows).sqrt()
-    return {"mean": mean, "spread": torch.where(spread > 0, spread, 1.0)}
+    values, start = _array(features), _array(first).astype(np.float64)
+    offset = sum((values[piece] - start).sum(0) for piece in _pieces(values))
+    mean = start + summed(torch.as_tensor(offset)).numpy() / num_rows
+    squares = sum(np.square(values[piece] - mean).sum(0) for piece in _pieces(values))
+    spread = np.sqrt(summed(torch.as_tensor(squares)).numpy() / num_rows)
+    return {"mean": torch.from_numpy(mean), "spread": torch.from_numpy(np.where(spread > 0, spread, 1.0))}
 
 
 def scaled(features: Any, scaling: Scaling | None) -> Float[Tensor, "rows columns"]:
@@ -60,19 +58,23 @@ def scaled(features: Any, scaling: Scaling | None) -> Float[Tensor, "rows column
     >>> scaled(column, scaling_of(column, column[0], 2)).tolist(), scaled(column, None).diff(dim=0).tolist()
     ([[-1.0], [1.0]], [[0.0]])
     """
-    values = torch.as_tensor(features)
+    values = _array(features)
     if scaling is None:
-        return values.float()
-    mean, spread = scaling["mean"], scaling["spread"]
+        return torch.from_numpy(np.require(values, np.float32, "W"))
+    mean, spread = _array(scaling["mean"]), _array(scaling["spread"])
     if values.shape[1] != len(mean):
         raise DataError(f"the network was trained on {len(mean)} features, found {values.shape[1]}")
-    result = torch.empty(values.shape, dtype=torch.float32)
+    result = np.empty(values.shape, np.float32)
     for piece in _pieces(values):
-        result[piece] = (values[piece].to(mean.dtype) - mean) / spread
-    return result
+        result[piece] = (values[piece].astype(mean.dtype, copy=False) - mean) / spread
+    return torch.from_numpy(result)
 
 
-def _pieces(values: Tensor) -> Iterator[slice]:
+def _array(values: Any) -> NDArray[Any]:
+    return values.numpy() if isinstance(values, Tensor) else np.asarray(values)
+
+
+def _pieces(values: NDArray[Any]) -> Iterator[slice]:
     """A few rows at a time, to need little memory beside them."""
     rows = max(NUMBERS_AT_ONCE // max(values.shape[1], 1), 1)
     return (slice(first, first + rows) for first in range(0, len(values), rows))
