@@ -423,3 +423,29 @@ def test_it_is_imported_from_the_package_when_asked_for() -> None:
     assert glws.WeakClassifier is WeakClassifier
     with pytest.raises(AttributeError, match="no attribute 'StrongClassifier'"):
         glws.StrongClassifier  # noqa: B018
+
+
+@pytest.mark.parametrize("offset", [1.7e9, -3e12])
+def test_a_column_far_from_zero_trains_as_well_as_the_same_column_at_zero(offset: float) -> None:
+    near = np.random.default_rng(0).permutation(1200)[:, None] / 8  # exact at both offsets
+    truth, wards = (near[:, 0] > 80).astype(int), np.arange(1200) // 5
+    counts = np.bincount(wards, truth)[wards].astype(int)
+    there, here = (quick(kind="proportions").fit(x, counts, groups=wards) for x in (offset + near, near))
+    assert (here.predict(near) == truth).mean() > 0.95
+    assert np.abs(there.predict_proba(offset + near) - here.predict_proba(near)).max() < 1e-4
+
+
+def test_a_column_far_from_zero_is_not_constant_however_many_rows_there_are() -> None:
+    """The variance of 200,000 rows around 1.7e12 is below what rounding in float64 can make of a constant."""
+    near = np.random.default_rng(0).integers(-60, 60, 200_000)[:, None].astype(float)
+    model = quick(epochs=1, batch_size=20_000).fit(1.7e12 + near, (near[:, 0] > 5).astype(int))
+    assert model.scaler_.transform(1.7e12 + near).std() == pytest.approx(1)
+
+
+def test_columns_that_lose_distinct_values_are_named(rows: Array, labels: NDArray[np.int64]) -> None:
+    far = np.column_stack([rows, 1.7e9 + np.arange(len(rows)) / 10])
+    quick(epochs=1).fit(far, labels)
+    with pytest.warns(
+        UserWarning, match="^column x3 keeps 1 of its 240 distinct values when rounded to float32: stand"
+    ):
+        quick(epochs=1, standardise=False).fit(far, labels)

@@ -6,6 +6,7 @@ import csv
 
 import numpy as np
 import pytest
+import torch
 
 from glws.data import read_description, read_table
 from glws.data.tables.grouping import members_of, numbered, sorting_order
@@ -53,7 +54,8 @@ def test_every_format_gives_the_same_table(tmp_path, name):
     )  # a pattern takes the order of the file; HDF5 has none of its own
     table = read_table({**ABOUT, "features": features, "data": str(write(tmp_path / name, COLUMNS))})
     assert table.feature_names == ("f2", "f1")
-    assert table.features.dtype == np.float32
+    assert table.features.dtype == np.float64
+    assert table.dataset().instances.values.dtype == torch.float32
     assert table.features.tolist() == [[0.5, 1], [-1, 2], [3.25, 4], [2, 3], [5, 6], [4, 5]]
     first = 2 if name.endswith("sv") else 0
     assert (table.row_numbers - first).tolist() == [0, 1, 3, 2, 5, 4]

@@ -79,6 +79,7 @@ def check_equal(found: Path, expected: Path) -> None:
     for mine, other in zip(here.rows(), there.rows(), strict=True):
         assert mine.keys() == other.keys()
         assert all(abs(float(mine[name]) - float(other[name])) <= 1e-12 for name in mine), (mine, other)  # type: ignore[arg-type]
+    assert here.facts["data"] == there.facts["data"]  # the hash, of which each process has computed a part
     for name, value in there.result().items():
         if isinstance(value, float):
             assert abs(here.result()[name] - value) <= 1e-12, name  # type: ignore[operator]

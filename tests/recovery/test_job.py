@@ -50,7 +50,7 @@ def test_a_run_goes_on_with_the_scaling_it_began_with(tmp_path: Path) -> None:
     job = Job.ready(config(tmp_path), World())
     job.begin(tmp_path / "run").close()
     config(tmp_path, shift=3.0)  # the data are changed meanwhile
-    job, run = resumed(tmp_path / "run", World())
+    job, run = resumed(tmp_path / "run", World(), changed_data=True)
     first = job.data.whole.instances.take(torch.arange(40))[:, 0]
     assert float(first.mean()) == pytest.approx(3.0, rel=0.5)
     run.close()

@@ -25,12 +25,14 @@ def doctor(
 ) -> None:
     """Look for groups that cannot be, contradictions, and classes that cannot be learned; exit 1 on errors."""
     check_description(data)
-    from glws.data.doctor import examine
-    from glws.data.tables import read_table
+    from glws.data._columns import column_remarks
+    from glws.data.doctor import Finding, examine
+    from glws.data.tables import read_description, read_table
 
     table = read_table(data)
     names = [block.group_names.tolist() for block in table.blocks]
     findings = examine(table.dataset(check=False), table.classes, names)
+    findings += [Finding("warning", "columns", line) for line in column_remarks(table, read_description(data))]
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:

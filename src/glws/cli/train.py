@@ -47,6 +47,9 @@ def train(
         Path | None, typer.Option(metavar="FOLDER", help="Where the run goes. Default: the next free runs/NAME-NUMBER.")
     ] = None,
     resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with a run that was cut off.")] = None,
+    changed_data: Annotated[
+        bool, typer.Option("--changed-data", help="With --resume: go on although the data has changed.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole configuration and stop.")] = False,
     allow_code: Annotated[
         bool, typer.Option("--allow-code", help="Let model.name be a class of your own, package.module:Class.")
@@ -57,8 +60,10 @@ def train(
     shorthand = {"data": data, "kind": kind, "method": method}
     if resume is not None:
         _refuse_with_resume(words, {**shorthand, "out": out, "dry-run": dry_run or None})
-        _go_on(resume, allow_code)
+        _go_on(resume, allow_code, changed_data)
         return
+    if changed_data:
+        raise UsageError("--changed-data is for runs that go on: use it with --resume RUN")
     _check_data(data, kind)
     asked = _config(words, shorthand)
     _check_together(asked)
@@ -191,7 +196,7 @@ def _try_views(job: Job) -> None:
         view(instance, torch.Generator(instance.device))
 
 
-def _go_on(folder: Path, allow_code: bool) -> None:
+def _go_on(folder: Path, allow_code: bool, changed_data: bool) -> None:
     from glws.jobs.config import config_of
     from glws.jobs.job import REPORT, resumed
     from glws.training.run_folder import RunFolder
@@ -201,8 +206,17 @@ def _go_on(folder: Path, allow_code: bool) -> None:
     if begun.is_finished:  # before it is taken up again, which would leave a note
         raise UsageError(f"{folder} is finished; its report is {folder / REPORT}")
     with joined_world(config_of(begun.config).training.timeout) as world:
-        job, run = resumed(folder, world, allow_code)
+        say = _warn if world.is_first else _stay_silent
+        job, run = resumed(folder, world, allow_code, changed_data, say)
         _run(job, run, world)
+
+
+def _warn(line: str) -> None:
+    typer.echo(f"glws: warning: {line}", err=True)
+
+
+def _stay_silent(line: str) -> None:
+    """What the processes but the first say."""
 
 
 def _run(job: Job, run: RunFolder, world: World) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 from torch import nn
 
+from glws.data._columns import lost_values
+from glws.data._scaling import Scaling, scaling_of
 from glws.errors import ConfigError, DataError
 from glws.estimator._tools import check_tools
 from glws.estimator.network import MakeModel, NetworkLearner
@@ -134,7 +137,11 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _fit_network(self, features: Array, known: Known, seed: int) -> None:
-        self.scaler_ = _scaler(features, self.standardise)
+        scaling = scaling_of(features, features[0], len(features)) if self.standardise else None
+        names = getattr(self, "feature_names_in_", [f"x{number}" for number in range(features.shape[1])])
+        for line in lost_values(features, scaling, names):
+            warnings.warn(line, stacklevel=3)
+        self.scaler_ = Standardizer.of(scaling, features.shape[1])
         self.network_, self.loss_curve_ = self._learner(seed).fit(self.scaler_.transform(features), known)
 
     def _fit_base(self, features: Any, known: Known, seed: int) -> None:
@@ -143,7 +150,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not len(rows):
             raise DataError("nothing is known of any row: every weak label allows everything")
         if self.start == "network" and is_open(begun, rows):
-            shown = _dense(_scaler(features, True).transform(features))
+            shown = _dense(StandardScaler(with_mean=not _is_sparse(features)).fit_transform(features))
             network, _ = self._learner(seed).fit(shown, known)
             begun = row_posterior(network.log_probs(shown), known)
         soft_em = SoftEM(self.base_estimator, int(self.rounds), int(self.folds), seed)
@@ -249,17 +256,33 @@ def _accuracy(decided: NDArray[np.int64], labels: NDArray[np.int64], weight: Any
     return float(np.average((decided == labels)[there], weights=weights))
 
 
-def _scaler(features: Any, is_wanted: bool) -> StandardScaler:
+class Standardizer(NamedTuple):
+    """What is subtracted from each feature and what it is divided by, in float64."""
+
+    mean: Array
+    spread: Array
+
+    @classmethod
+    def of(cls, scaling: Scaling | None, num_features: int) -> Standardizer:
+        """As it was found, or one that changes nothing."""
+        if scaling is None:
+            return cls(np.zeros(num_features), np.ones(num_features))
+        return cls(scaling["mean"].numpy(), scaling["spread"].numpy())
+
+    def transform(self, features: Array) -> Array:
+        """Features less their mean, in units of their spread."""
+        return (features - self.mean) / self.spread
+
+
+def _is_sparse(features: Any) -> bool:
     from scipy.sparse import issparse
 
-    return StandardScaler(with_mean=is_wanted and not issparse(features), with_std=is_wanted).fit(features)
+    return bool(issparse(features))
 
 
 def _dense(features: Any) -> Array:
     """As a network takes it: gaps at the mean, sparse features spelled out."""
-    from scipy.sparse import issparse
-
-    return np.nan_to_num(np.asarray(features.toarray() if issparse(features) else features, np.float64))
+    return np.nan_to_num(np.asarray(features.toarray() if _is_sparse(features) else features, np.float64))
 
 
 def _check(name: str, value: Any, rule: Rule) -> None:

@@ -17,6 +17,7 @@ from glws.data.dataset import WeakDataset
 from glws.errors import GlwsError
 from glws.evaluation import ReliabilityCurve, confusion, reliability_curve
 from glws.inference import Posterior
+from glws.jobs._provenance import described_hashes
 from glws.jobs.data import JobData
 from glws.jobs.words import learned_from
 from glws.report import Example, Instance, KnownPart, RunContent, Surprise
@@ -175,7 +176,7 @@ def _image(data: JobData, value: Tensor) -> Any:
 def _features(data: JobData, value: Tensor) -> dict[str, float | str]:
     if value.ndim != 1 or not data.feature_names:
         return {}
-    raw = value if data.scaling is None else value * data.scaling["spread"] + data.scaling["mean"]
+    raw = value if data.scaling is None else value.double() * data.scaling["spread"] + data.scaling["mean"]
     return dict(zip(data.feature_names[:NUM_FEATURES], raw.tolist(), strict=False))
 
 
@@ -238,6 +239,7 @@ def _facts(run: RunFolder) -> dict[str, str]:
     versions = run.facts.get("versions")
     facts = {name: str(value) for name, value in versions.items()} if isinstance(versions, dict) else {}
     facts |= {name: str(run.facts[name]) for name in ("seed", "device") if name in run.facts}
+    facts |= described_hashes(run)
     git = run.facts.get("git")
     if isinstance(git, dict):
         facts["git"] = f"{str(git.get('commit'))[:12]}{' with changes' if git.get('is_dirty') else ''}"

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from glws.data import Table, WeakDataset, load, read_table
+from glws.data import DataHash, Table, WeakDataset, load, read_table
 from glws.data.augment import Views, views
 from glws.data.augment.defaults import AUGMENTATIONS
-from glws.data.dataset import Instances, TensorInstances
 from glws.data.groups import Groups
-from glws.data.sources.images import ImageFiles
 from glws.data.split import split
 from glws.data.tables.shard import ShardInstances
-from glws.data.tables.table_file import ROWS_AT_ONCE
 from glws.data.weaken.catalogue import simulated
 from glws.errors import ConfigError, DataError
+from glws.jobs._provenance import OnRead
 from glws.jobs.config import DataConfig
 from glws.training.evaluate import Labelled
 from glws.training.seeds import derived_generator
@@ -34,7 +32,8 @@ class JobData:
 
     `whole` holds all groups, those that are held out too. `labels` are the true labels of its instances where they are
     known (-1 otherwise), for reports only. `group_names` and `row_numbers` name groups and instances as the user's file
-    does. `scaling` is what was subtracted and divided by, None where nothing was. `notes` are lines for the user.
+    does. `scaling` is what was subtracted and divided by, None where nothing was. `hashes` are those of the tables that
+    were read, "table" and "test". `notes` are lines for the user.
     """
 
     train: WeakDataset
@@ -49,6 +48,7 @@ class JobData:
     group_names: tuple[Any, ...] = ()
     row_numbers: Any = None
     scaling: Mapping[str, Tensor] | None = None
+    hashes: Mapping[str, DataHash] = field(default_factory=dict)
     folded: tuple[int, int, int] | None = None
     notes: tuple[str, ...] = ()
 
@@ -60,17 +60,30 @@ class JobData:
 
 
 def job_data(
-    config: DataConfig, seed: int, scaling: Mapping[str, Tensor] | None = None, world: World | None = None
+    config: DataConfig,
+    seed: int,
+    scaling: Mapping[str, Tensor] | None = None,
+    world: World | None = None,
+    on_read: OnRead | None = None,
 ) -> JobData:
     """Reads, weakens and splits as the configuration says; `scaling` is that of an earlier run, if it is to be kept.
 
-    With a `world` of several processes each of them reads its part of a table only, where that can be had.
+    `on_read` is told the hash of every table as soon as it has been read. With a `world` of several processes each of
+    them reads its part of a table only, where that can be had.
     """
     if (config.table is None) == (config.source is None):
         found = "both" if config.table else "neither"
         raise ConfigError(f"`data` must name a table or a source. Got {found}.")
-    made = _from_table(config, scaling, world or World()) if config.table is not None else _from_source(config, seed)
-    return _split(made, config, seed)
+    if config.table is None:
+        return _split(_from_source(config, seed), config, seed)
+    hashes: dict[str, DataHash] = {}
+
+    def keep(role: str, path: str, found: DataHash) -> None:
+        hashes[role] = found
+        if on_read is not None:
+            on_read(path, found)
+
+    return _split(replace(_from_table(config, scaling, world or World(), keep), hashes=hashes), config, seed)
 
 
 def _from_source(config: DataConfig, seed: int) -> JobData:
@@ -92,17 +105,22 @@ def _from_source(config: DataConfig, seed: int) -> JobData:
     )
 
 
-def _from_table(config: DataConfig, scaling: Mapping[str, Tensor] | None, world: World) -> JobData:
+Keep = Callable[[str, str, DataHash], None]
+
+
+def _from_table(config: DataConfig, scaling: Mapping[str, Tensor] | None, world: World, keep: Keep) -> JobData:
     assert config.table is not None
     table = read_table(Path(config.table), (world.rank, world.size) if world.size > 1 else None)
+    summed = (world if table.shard is not None else World()).summed
+    keep("table", config.table, table.data_hash(summed))
     if not table.blocks:
         raise DataError(f"{config.table}: it describes no weak labels to learn from")
-    data = table.dataset()
     if config.standardise and scaling is None:
-        scaling = _scaling(table, world if table.shard is not None else World())
-    if scaling is not None:
-        data.instances = _scaled_instances(data.instances, table.features, scaling)
-    test = None if config.test is None else _test_table(config.test, table, scaling)
+        scaling = table.scaling(summed)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        data = table.dataset(scaling=scaling)
+    test = None if config.test is None else _test_table(config.test, table, scaling, keep)
     return JobData(
         train=data,
         whole=data,
@@ -115,46 +133,18 @@ def _from_table(config: DataConfig, scaling: Mapping[str, Tensor] | None, world:
         group_names=tuple(block.group_names for block in table.blocks),
         row_numbers=table.row_numbers,
         scaling=scaling,
-        notes=(table.note,) if table.note else (),
+        notes=(*filter(None, [table.note]), *(str(warning.message) for warning in found)),
     )
 
 
-def _scaling(table: Table, world: World) -> dict[str, Tensor] | None:
-    """Mean and spread of each feature over the rows of all processes, in two passes over this one's."""
-    features = table.features
-    if isinstance(features, ImageFiles):
-        return None
-    pieces = np.array_split(features, -(-len(features) // ROWS_AT_ONCE))
-    sums = [torch.as_tensor(piece.sum(0, dtype=np.float64)) for piece in pieces]
-    mean = world.summed(torch.stack(sums).sum(0)) / len(table)
-    squares = [(torch.from_numpy(piece).double() - mean).square().sum(0) for piece in pieces]
-    spread = (world.summed(torch.stack(squares).sum(0)) / len(table)).sqrt()
-    return {"mean": mean.float(), "spread": torch.where(spread > 0, spread, 1.0).float()}
-
-
-def _scaled_instances(instances: Instances, features: Any, scaling: Mapping[str, Tensor]) -> Instances:
-    values = scaled(features, scaling)
-    if not isinstance(instances, ShardInstances):
-        return TensorInstances(values)
-    return replace(instances, values=values, example=scaled(instances.example, scaling))
-
-
-def scaled(features: Any, scaling: Mapping[str, Tensor]) -> Tensor:
-    """Features less their mean, in units of their spread."""
-    values = torch.as_tensor(np.asarray(features, np.float32))
-    if values.shape[1] != len(scaling["mean"]):
-        raise DataError(f"the network was trained on {len(scaling['mean'])} features, found {values.shape[1]}")
-    return (values - scaling["mean"]).div_(scaling["spread"])
-
-
-def _test_table(path: str, table: Table, scaling: Mapping[str, Tensor] | None) -> Labelled:
+def _test_table(path: str, table: Table, scaling: Mapping[str, Tensor] | None, keep: Keep) -> Labelled:
     found = read_table(Path(path))
+    keep("test", path, found.data_hash())
     if found.labels is None:
         raise DataError(f"{path}: a table to test on needs a column of true labels; name it by `label:`")
     if found.classes != table.classes:
         raise DataError(f"{path}: expected the classes {', '.join(table.classes)}, found {', '.join(found.classes)}")
-    features = found.features if scaling is None else scaled(found.features, scaling)
-    return Labelled.of(features, found.labels)
+    return Labelled.of(found.instances(scaling), found.labels)
 
 
 def _split(made: JobData, config: DataConfig, seed: int) -> JobData:

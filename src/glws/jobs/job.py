@@ -16,6 +16,7 @@ from glws.data.doctor import names_are_known
 from glws.errors import RunError
 from glws.evaluation import scores
 from glws.files import write_text
+from glws.jobs._provenance import OnRead, as_facts, keep_hashes, refusing, stored_hashes, warning
 from glws.jobs.config import JobConfig, config_of
 from glws.jobs.content import run_content, store_content
 from glws.jobs.data import JobData, job_data, own_part
@@ -61,16 +62,22 @@ class Job:
 
     @classmethod
     def ready(
-        cls, config: JobConfig, world: World, allow_code: bool = False, scaling: Mapping[str, Tensor] | None = None
+        cls,
+        config: JobConfig,
+        world: World,
+        allow_code: bool = False,
+        scaling: Mapping[str, Tensor] | None = None,
+        on_read: OnRead | None = None,
     ) -> Job:
         """Reads the data, builds the network and the method; whatever does not fit together is found here.
 
-        `scaling` is that of the run, if it has been begun. Of several processes each reads its part of a large table,
-        unless the method asks for predictions of all instances between epochs.
+        `scaling` is that of the run, if it has been begun; `on_read` is told what was read (`job_data`). Of several
+        processes each reads its part of a large table, unless the method asks for predictions of all instances between
+        epochs.
         """
         seed = config.training.seed
         method = build_method(config.method.name, config.method.options)
-        data = job_data(config.data, seed, scaling, None if _looks_at_all(method) else world)
+        data = job_data(config.data, seed, scaling, None if _looks_at_all(method) else world, on_read)
         method.check(data.train)
         model = job_model(config.model, data.input_shape, len(data.classes), seed, allow_code)
         world = replace(world, bounds=data.bounds)
@@ -87,6 +94,7 @@ class Job:
             "seed": self.config.training.seed,
             "device": str(self.training.device),
             "command": command,
+            "data": as_facts(self.data.hashes),
         }
         config = self.config.as_dict()
         run = (
@@ -129,14 +137,31 @@ def usual_folder(config: JobConfig) -> Path:
     return Path("runs") / (Path(table).stem if table is not None else f"{config.data.source}-{config.data.setting}")
 
 
-def resumed(folder: Path, world: World, allow_code: bool = False) -> tuple[Job, RunFolder]:
-    """A run that was begun, with its own configuration, ready to go on."""
+def resumed(
+    folder: Path,
+    world: World,
+    allow_code: bool = False,
+    changed_data: bool = False,
+    report: Callable[[str], None] = lambda line: None,
+) -> tuple[Job, RunFolder]:
+    """A run that was begun, with its own configuration, ready to go on.
+
+    Data that have changed since are a `RunError`. With `changed_data` they are reported, and from now on the run's own.
+    """
     run = RunFolder.resume(folder) if world.is_first else RunFolder.open(folder)
     try:
         if run.is_finished:
             raise RunError(f"{folder} is finished; its report is {folder / REPORT}")
         scaling = run.read_tensors(SCALING) if _has_scaling(run) else None
-        return Job.ready(config_of(run.config), world, allow_code, scaling), run
+        config, known = config_of(run.config), stored_hashes(run)
+        goes_on = warning(run, config.data, "training goes on with the data as it is now", report)
+        on_read = goes_on if changed_data else refusing(run, config.data)
+        job = Job.ready(config, world, allow_code, scaling, on_read)
+        if job.data.hashes and not known:
+            report(f"{folder} was begun without a hash of its data, by an earlier glws: changes since go unnoticed")
+        if world.is_first:
+            keep_hashes(run, job.data.hashes)
+        return job, run
     except BaseException:
         run.close()
         raise

@@ -12,17 +12,18 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from glws.data import Table, read_table
+from glws.data import read_table
 from glws.data.augment import views
 from glws.data.augment.defaults import AUGMENTATIONS
-from glws.data.dataset import Instances, instances_of
+from glws.data.dataset import Instances
 from glws.data.tables.description import read_description
 from glws.errors import AutomatonError, CheckpointError, DataError, RunError
 from glws.evaluation import as_if_even
 from glws.inference import Posterior
+from glws.jobs._provenance import OnRead, warning
 from glws.jobs.config import DataConfig, JobConfig, config_of
 from glws.jobs.content import CONTENT, INPUT, file_rows
-from glws.jobs.data import JobData, job_data, scaled
+from glws.jobs.data import JobData, job_data
 from glws.jobs.job import SCALING
 from glws.jobs.model import job_model
 from glws.methods.catalogue import build_method
@@ -75,6 +76,10 @@ class Trained(NamedTuple):
         if table is None:
             return asked
         return replace(asked, table=str(table), source=None, views=self.look, standardise=self.scaling is not None)
+
+    def on_read(self, report: Report) -> OnRead:
+        """Reports it when a table that the run was trained on has changed since."""
+        return warning(self.run, self.config.data, "the answers are about the data as it is now", report)
 
     def check(self, classes: tuple[str, ...], features: Sequence[str] = ()) -> None:
         """Raises `RunError` for data of other classes or features."""
@@ -142,23 +147,19 @@ def predictions(
     """
     used = Trained.of(folder)
     if table is None:
-        data = job_data(used.data_config(None), used.config.training.seed, used.scaling)
+        data = job_data(used.data_config(None), used.config.training.seed, used.scaling, on_read=used.on_read(report))
         instances, rows = data.whole.instances, file_rows(data)
     else:
         found = read_table(table)
+        used.on_read(report)(str(table), found.data_hash())
         used.check(found.classes, found.feature_names)
-        instances, rows = _instances(found, used), np.argsort(np.argsort(found.row_numbers))
+        instances, rows = found.instances(used.scaling), np.argsort(np.argsort(found.row_numbers))
     predict = used.predictor(_shape(instances), allow_code, report)
     log_probs = log_probs_of(instances, predict).double()
     labels = as_if_even(log_probs, used.config.training.shares).argmax(1)
     order = np.argsort(rows, kind="stable")
     columns = {"row": rows, "label": _named(labels, used.classes), **_columns(log_probs.exp(), used.classes)}
     return {name: np.asarray(column)[order] for name, column in columns.items()}
-
-
-def _instances(table: Table, used: Trained) -> Instances:
-    features: Any = table.features
-    return instances_of(features if used.scaling is None else scaled(features, used.scaling))
 
 
 def _shape(instances: Instances) -> tuple[int, ...]:
@@ -178,7 +179,7 @@ def posterior_labels(
     used = Trained.of(folder)
     if table is not None and not read_description(table).blocks:
         raise DataError(f"{table}: it describes no weak labels; glws predict does without them")
-    data = job_data(used.data_config(table), used.config.training.seed, used.scaling)
+    data = job_data(used.data_config(table), used.config.training.seed, used.scaling, on_read=used.on_read(report))
     used.check(data.classes, data.feature_names)
     predict = used.predictor(data.input_shape, allow_code, report)
     rows = file_rows(data)

@@ -49,7 +49,7 @@ class RunFolder:
 
     | file | content |
     |---|---|
-    | `run.json` | versions, git commit, seed, command, device, time of the start; the checksum of the configuration |
+    | `run.json` | versions, git commit, seed, command, device, time; checksums of the configuration and of the data |
     | `config.yaml` | the configuration, complete |
     | `checkpoints/` | the last two checkpoints |
     | `metrics.jsonl`, `metrics.csv` | the metrics, row by row |
@@ -89,11 +89,12 @@ class RunFolder:
         seed: int,
         device: str = "cpu",
         command: Sequence[str] | None = None,
+        data: Mapping[str, Json] | None = None,
     ) -> RunFolder:
         """Begins a run in a folder that is new or empty; where that fails nothing is left behind.
 
         `config` is the configuration as it was resolved, in plain values; `command` is the command line, by default
-        that of this process.
+        that of this process. `data` are the hashes of what is learned from.
         """
         text = _config_text(config)
         is_new = not path.exists()
@@ -103,7 +104,8 @@ class RunFolder:
         lock.acquire()
         try:
             _refuse_other_use(path)  # again: another process may have been here before the lock
-            _begin(path, text, {"seed": seed, "device": device, **surroundings(command)})
+            about = surroundings(command)
+            _begin(path, text, {"seed": seed, "device": device, **({"data": dict(data)} if data else {}), **about})
             return cls(path, lock)
         except BaseException:
             if is_new and not (path / RUN).exists():

@@ -1,5 +1,6 @@
 """Own data: tables in CSV, parquet, npz or HDF5, described by a short YAML."""
 
+from glws.data.tables._hashing import DataHash as DataHash
 from glws.data.tables.description import BlockDescription as BlockDescription
 from glws.data.tables.description import Description as Description
 from glws.data.tables.description import read_description as read_description

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glws.data.sources.images import ImageFiles
+from glws.data.tables._hashing import BlockHasher, ColumnHasher, TableHash, block_end, description_hash
 from glws.data.tables.array_files import HdfFile, NpzFile
 from glws.data.tables.block_reading import BlockReader
 from glws.data.tables.cells import ClassNames, Stretch, rows_with_any, shown
@@ -28,6 +29,7 @@ from glws.errors import DataError
 
 FORMATS = {".csv": "text", ".tsv": "text", ".txt": "text", ".parquet": "parquet", ".pq": "parquet",
            ".npz": "npz", ".h5": "hdf", ".hdf5": "hdf"}  # fmt: skip
+LARGEST = np.finfo(np.float32).max
 
 
 def read_table(source: str | os.PathLike[str] | Mapping[str, Any], part: tuple[int, int] | None = None) -> Table:
@@ -83,9 +85,10 @@ class _Reading:
         self.about, self.file, self.classes = about, file, ClassNames(about.classes)
         self.blocks = [BlockReader(block, self.classes, file) for block in about.blocks]
         self.names = feature_columns(about, file)
-        self.features = Stack(file.path, file.num_rows, np.float32)
+        self.features = Stack(file.path, file.num_rows)
         self.labels = Stack(file.path, file.num_rows, np.int64)
         self.rows = Stack(file.path, file.num_rows, np.int64)
+        self.known_hash, self.block_hash = ColumnHasher(), BlockHasher(file.num_rows)
         self.images: list[str] = []
         self.feature_names: tuple[str, ...] = ()
         self.unit = "row"
@@ -116,9 +119,12 @@ class _Reading:
         assert bounds is not None
         assert isinstance(file, ParquetFile)
         first, last = bounds[rank], bounds[rank + 1]
-        self.features = Stack(file.path, last - first, np.float32)
+        self.features = Stack(file.path, last - first)
+        self.block_hash = BlockHasher(bounds[-1], first)
         for stretch in file.part(self.names, first, last):
             self._add_instances(stretch)
+        for stretch in file.part(self.names, last, block_end(last, bounds[-1])):
+            self.block_hash.add(self._matrix(stretch))
         example = self._matrix(next(file.part(self.names, 0, 1)))
         return replace(self._table(None), shard=Shard(bounds, rank, example))
 
@@ -135,7 +141,11 @@ class _Reading:
         rows, labels = self._arranged(self.rows, order), self._arranged(self.labels, order)
         blocks = tuple(block.result(order, rows, self.unit) for block in self.blocks)
         return Table(str(self.file.path), self.unit, features, self.feature_names, self.about.classes, blocks, rows,
-                     labels if self.about.label else None)  # fmt: skip
+                     self._hash(len(rows)), labels if self.about.label else None)  # fmt: skip
+
+    def _hash(self, num_rows: int) -> TableHash:
+        description = description_hash(self.about, self.feature_names)
+        return TableHash(num_rows, description, self.known_hash.digest(), self.block_hash.digests())
 
     def _known(self) -> list[str]:
         """The columns that say something of instances and groups, or where the images are."""
@@ -149,15 +159,22 @@ class _Reading:
         self.rows.add(stretch.rows)
         for block in self.blocks:
             block.add(stretch)
+        for name in self._known():
+            self.known_hash.add(name, stretch.cells[name].values)
+            self.known_hash.add(f"{name} missing", stretch.cells[name].missing)
 
     def _add_instances(self, stretch: Stretch) -> None:
         self.unit = stretch.unit
         if self.about.image:
-            self.images += _image_paths(stretch, self.about.image, self.file.path.parent)
+            paths = _image_paths(stretch, self.about.image, self.file.path.parent)
+            self.known_hash.add("sizes of images", np.array([os.path.getsize(path) for path in paths], np.int64))
+            self.images += paths
         else:
-            self.features.add(self._matrix(stretch))
+            rows = self._matrix(stretch)
+            self.features.add(rows)
+            self.block_hash.add(rows)
 
-    def _matrix(self, stretch: Stretch) -> NDArray[np.float32]:
+    def _matrix(self, stretch: Stretch) -> NDArray[np.floating[Any]]:
         columns = [finite_numbers(stretch, name) for name in self.names]
         names = [self._wide_names(name, column) for name, column in zip(self.names, columns, strict=True)]
         found = tuple(name for group in names for name in group)
@@ -166,14 +183,14 @@ class _Reading:
         self.feature_names = found
         return np.column_stack(columns)
 
-    def _wide_names(self, name: str, column: NDArray[np.float32]) -> list[str]:
+    def _wide_names(self, name: str, column: NDArray[np.floating[Any]]) -> list[str]:
         return [name] if column.ndim == 1 else [f"{name}[{place}]" for place in range(column.shape[1])]
 
     def _order(self) -> NDArray[np.int64] | None:
         grouped = [block for block in self.blocks if block.about.group]
         return sorting_order(self.blocks[0].numbers()) if grouped and grouped[0] is self.blocks[0] else None
 
-    def _features(self, order: NDArray[np.int64] | None) -> NDArray[np.float32] | ImageFiles:
+    def _features(self, order: NDArray[np.int64] | None) -> NDArray[np.floating[Any]] | ImageFiles:
         if self.about.image:
             images = ImageFiles(tuple(self.images), self.about.image_size)
             return images if order is None else images.subset(order)
@@ -207,14 +224,16 @@ def _matching(wanted: str, file: AbstractTableFile, used: set[Any], about: Descr
     return found
 
 
-def finite_numbers(stretch: Stretch, name: str) -> NDArray[np.float32]:
-    """A feature column in float32; empty cells, infinities and what is no number are refused."""
+def finite_numbers(stretch: Stretch, name: str) -> NDArray[np.floating[Any]]:
+    """A feature column: in float32 if its type fits into that, in float64 otherwise, so that no value is rounded.
+
+    Empty cells, what is no number, infinities and what float32 takes for infinite are refused.
+    """
     stretch.refuse_missing(name)
     values = stretch.cells[name].values
-    with np.errstate(over="ignore"):
-        numbers = stretch.numbers(name).astype(np.float32)
+    numbers = values.astype(np.float32) if np.can_cast(values.dtype, np.float32) else stretch.numbers(name)
     stretch.refuse(
-        rows_with_any(~np.isfinite(numbers)),
+        rows_with_any(~(np.abs(numbers) <= LARGEST)),
         lambda row: f"column {name} must be a finite number, found {shown(values[row])}",
     )
     return numbers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ class Shard(NamedTuple):
 
     bounds: tuple[int, ...]
     rank: int
-    example: NDArray[np.float32]
+    example: NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,16 +12,21 @@ from glws.data.tables.table_file import check_memory
 
 
 class Stack:
-    """Grows an array from pieces of rows: in place when the number of rows is known, piece by piece otherwise."""
+    """Grows an array from pieces of rows: in place when the number of rows is known, piece by piece otherwise.
 
-    def __init__(self, path: Path, num_rows: int | None, dtype: Any) -> None:
-        self.path, self.num_rows, self.dtype = path, num_rows, np.dtype(dtype)
+    Without a `dtype` it is that of the first piece.
+    """
+
+    def __init__(self, path: Path, num_rows: int | None, dtype: Any = None) -> None:
+        self.path, self.num_rows, self.dtype = path, num_rows, None if dtype is None else np.dtype(dtype)
         self.pieces: list[NDArray[Any]] = []
         self.whole: NDArray[Any] | None = None
         self.filled = 0
 
     def add(self, piece: NDArray[Any]) -> None:
         """Appends rows."""
+        if self.dtype is None:
+            self.dtype = piece.dtype
         if self.num_rows is None:
             self.pieces.append(piece.astype(self.dtype, copy=False))
             return
@@ -46,5 +51,6 @@ class Stack:
         return whole
 
     def _empty(self, num_rows: int, shape: tuple[int, ...]) -> NDArray[Any]:
-        check_memory(self.path, int(np.prod((num_rows, *shape), dtype=np.float64)) * self.dtype.itemsize)
-        return np.empty((num_rows, *shape), self.dtype)
+        dtype = np.dtype(self.dtype)
+        check_memory(self.path, int(np.prod((num_rows, *shape), dtype=np.float64)) * dtype.itemsize)
+        return np.empty((num_rows, *shape), dtype)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from glws.data.dataset import WeakDataset
+from glws.data._columns import lost_values
+from glws.data._scaling import Scaling, itself, scaled, scaling_of
+from glws.data.dataset import Instances, TensorInstances, WeakDataset
 from glws.data.groups import Groups
 from glws.data.sources.images import ImageFiles
+from glws.data.tables._hashing import DataHash, TableHash
 from glws.data.tables.kinds import KINDS
 from glws.data.tables.shard import Shard, ShardInstances
 from glws.errors import DataError, GlwsError
@@ -49,9 +54,11 @@ class WeakBlock:
 class Table:
     """Instances with weak labels, read from a file.
 
-    `features` is `[rows, columns]` in float32, or images in files. Rows stand in the order of the first block's groups,
-    and within a group in the order of the file; `row_numbers` says where each came from: its line in a CSV file (the
-    header is line 1), its row from 0 on in other files. `labels` are true classes for evaluation, -1 where not known.
+    `features` is `[rows, columns]`, or images in files: in float32 where every column of the file fits into that, in
+    float64 otherwise. Networks get them through `instances` or `dataset`, in float32. Rows stand in the order of the
+    first block's groups, and within a group in the order of the file; `row_numbers` says where each came from: its line
+    in a CSV file (the header is line 1), its row from 0 on in other files. `labels` are true classes for evaluation, -1
+    where not known.
 
     Where only a part was read, `features` has the rows that `shard` says, and everything else is of all rows; `note`
     says why, if everything was read although a part was asked for.
@@ -59,11 +66,12 @@ class Table:
 
     path: str
     unit: str
-    features: NDArray[np.float32] | ImageFiles
+    features: NDArray[np.floating[Any]] | ImageFiles
     feature_names: tuple[str, ...]
     classes: tuple[str, ...]
     blocks: tuple[WeakBlock, ...]
     row_numbers: NDArray[np.int64]
+    hashed: TableHash
     labels: NDArray[np.int64] | None = None
     shard: Shard | None = None
     note: str = ""
@@ -90,17 +98,45 @@ class Table:
             raise DataError(f"{self.path}: {self._renamed(str(error), chosen)}") from error
         return made
 
-    def dataset(self, check: bool = True) -> WeakDataset:
-        """Everything together, to train on: the features, and the groups and weak labels of all blocks."""
+    def dataset(self, check: bool = True, scaling: Scaling | None = None) -> WeakDataset:
+        """Everything together, to train on: the instances, and the groups and weak labels of all blocks.
+
+        With `scaling`, such as `table.scaling()`, features are standardized in float64 before they are rounded to
+        float32. A `UserWarning` names columns that lose distinct values all the same, or for lack of it.
+        """
+        if check and self.feature_names:
+            for line in lost_values(np.asarray(self.features), scaling, self.feature_names):
+                warnings.warn(f"{self.path}: {line}", stacklevel=2)
         groups = [Groups(torch.from_numpy(block.offsets), torch.from_numpy(block.members)) for block in self.blocks]
         weak = [self.supervision(number, check) for number in range(len(self.blocks))]
-        return WeakDataset(self._instances(), groups, weak, check=False)  # `supervision` has checked them
+        return WeakDataset(self.instances(scaling), groups, weak, check=False)  # `supervision` has checked them
 
-    def _instances(self) -> Any:
-        if self.shard is None or isinstance(self.features, ImageFiles):
+    def instances(self, scaling: Scaling | None = None) -> Instances:
+        """The features in float32, standardized by a scaling if there is one; images as they are."""
+        if isinstance(self.features, ImageFiles):
             return self.features
-        values, example = torch.from_numpy(self.features), torch.from_numpy(self.shard.example)
-        return ShardInstances(values, self.shard.bounds, self.shard.rank, example)
+        values = scaled(self.features, scaling)
+        if self.shard is None:
+            return TensorInstances(values)
+        return ShardInstances(values, self.shard.bounds, self.shard.rank, scaled(self.shard.example, scaling))
+
+    def scaling(self, summed: Callable[[Tensor], Tensor] = itself) -> dict[str, Tensor] | None:
+        """Mean and spread of each feature in float64; None for images.
+
+        `summed` adds up over the processes that have read a part each.
+        """
+        if isinstance(self.features, ImageFiles):
+            return None
+        first = self.features[0] if self.shard is None else self.shard.example[0]
+        return scaling_of(self.features, first, len(self), summed)
+
+    def data_hash(self, summed: Callable[[Tensor], Tensor] = itself) -> DataHash:
+        """The hash of the description and of all columns that were read.
+
+        `summed` adds up over the processes that have read a part each; however many there are, the hash is the same.
+        Of images it covers names and sizes.
+        """
+        return self.hashed.whole(summed)
 
     def _renamed(self, message: str, block: WeakBlock) -> str:
         found = re.match(r"group (\d+): ", message)
