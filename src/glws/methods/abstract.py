@@ -57,6 +57,13 @@ class AbstractMethod(ABC):
     """Whether somebody has to tell it the share of the positive class."""
     needs_teacher: ClassVar[bool] = False
     """Whether it asks for a moving average of the network."""
+    teacher_warms_up: ClassVar[bool] = True
+    """Whether that average starts with a smaller decay, (1 + step) / (10 + step), so that it soon leaves the start."""
+
+    @property
+    def teacher_decay(self) -> float | None:
+        """The decay of that moving average; None where the method leaves it to `training.average`."""
+        return None
 
     @property
     def trained_view(self) -> str:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from glws.data.augment import Views, views
 from glws.data.dataset import Batch, WeakDataset
-from glws.errors import DataError
+from glws.errors import ConfigError, DataError
 from glws.evaluation import as_if_even
 from glws.inference.problem import without_waiting
 from glws.methods import GLWS, AbstractMethod
@@ -126,7 +126,9 @@ class Training:
         ready(self.modules, config, self.device)
         self.state = method.init(setup)
         needs_copy = config.average is not None or method.needs_teacher
+        self.decay = _decay(method, config)
         self.averaged = averaged_copy(self.model) if needs_copy else None
+        self.averaged_modules = averaged_copy(self.modules) if needs_copy else nn.ModuleDict()
         self.optimizer = build_optimizer([self.model, self.modules], config, self.device)
         self.meters = Meters(self.num_classes, self.device)
         self.implied = implied_rates(data)
@@ -230,10 +232,11 @@ class Training:
         self.meters.note(step.notes, step.seen())
 
     def _move(self) -> None:
-        """The weights follow the gradients, and their average follows them."""
+        """The weights follow the gradients, and their moving average follows them."""
         self.optimizer.step()
         if self.averaged is not None:
-            average(self.averaged, self.model, DECAY if self.config.average is None else self.config.average, self.step)
+            for copy, model in ((self.averaged, self.model), (self.averaged_modules, self.modules)):
+                average(copy, model, self.decay, self.step, self.method.teacher_warms_up)
 
     def _step(self, progress: Progress) -> Step:
         batch = self._batch(progress.epoch, progress.step % self.order.steps_per_epoch)
@@ -244,6 +247,7 @@ class Training:
             averaged=self._teacher,
             state=self.state,
             modules=self.modules,
+            averaged_modules=self.averaged_modules,
             progress=progress,
             generator=derived_generator(self.device, self.config.seed, "method", self.step, self.world.rank),
         )
@@ -373,7 +377,18 @@ class Training:
         return Setup(self.data, self.num_classes, features, self.device, generator)
 
 
+def _decay(method: AbstractMethod, config: TrainingConfig) -> float:
+    """The decay of the moving average: that of the method, or of the training where the method leaves it open."""
+    own, name = method.teacher_decay, type(method).__name__
+    if own is not None and config.average not in (None, own):
+        raise ConfigError(
+            f"`training.average` is {config.average:g}, but {name} averages with decay {own:g}; "
+            "leave it out and set the option of the method"
+        )
+    return next((decay for decay in (own, config.average) if decay is not None), DECAY)
+
+
 SETTLED_BY = 8192
 """So many instances, or all of an epoch, tell what the statistics of batch norm are."""
 DECAY = 0.999
-"""Of the moving average, where a method asks for a teacher and the configuration does not say."""
+"""Of the moving average, where a method asks for a teacher and neither it nor the configuration says."""

@@ -126,14 +126,16 @@ def averaged_copy(model: nn.Module) -> nn.Module:
 
 
 @torch.no_grad()
-def average(copy: nn.Module, model: nn.Module, decay: float, step: int) -> None:
-    """copy ← decay · copy + (1 - decay) · model; less decay at first, so that the start is soon forgotten.
+def average(copy: nn.Module, model: nn.Module, decay: float, step: int, warms_up: bool = True) -> None:
+    """copy ← decay · copy + (1 - decay) · model; where it warms up, less decay at first, to forget the start soon.
 
     Buffers (the statistics of batch norm) are taken as they are. They are not those of the averaged weights, which are
     worked out where the average is evaluated (`Forward.settle`).
     """
-    weight = 1 - min(decay, (1 + step) / (10 + step))
-    torch._foreach_lerp_(list(copy.parameters()), [w.detach() for w in model.parameters()], weight)
+    weight = 1 - (min(decay, (1 + step) / (10 + step)) if warms_up else decay)
+    averages, weights = list(copy.parameters()), [each.detach() for each in model.parameters()]
+    if averages:
+        torch._foreach_lerp_(averages, weights, weight)
     for mine, other in zip(copy.buffers(), model.buffers(), strict=True):
         mine.copy_(other)
 

@@ -77,6 +77,7 @@ def _parts(training: Training) -> dict[str, Mapping[str, Tensor]]:
         "model": training.model.state_dict(),
         "averaged": averaged,
         "modules": training.modules.state_dict(),
+        "averaged_modules": training.averaged_modules.state_dict(),
         "optimizer": optimizer_tensors(training.optimizer),
         "state": training.state,
         "meters": training.meters.tensors,
@@ -101,6 +102,7 @@ def _put_back(training: Training, found: Saved) -> None:
         if training.averaged is not None:
             training.averaged.load_state_dict(pieces["averaged"])
         training.modules.load_state_dict(pieces["modules"])
+        training.averaged_modules.load_state_dict(pieces["averaged_modules"])
         restore_optimizer(training.optimizer, pieces["optimizer"])
     except (RuntimeError, ValueError, KeyError) as error:
         reason = " ".join(str(error).split())[:200]
