@@ -113,7 +113,9 @@ def test_a_baseline_that_needs_a_prior_gets_that_of_the_cell() -> None:
     assert made.method.prior == 0.8  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(("dataset", "share"), [("mnist", 0.5), ("fashion_mnist", 0.3), ("cifar10", 0.4), ("stl10", 0.4)])
+@pytest.mark.parametrize(
+    ("dataset", "share"), [("mnist", 0.5), ("fashion_mnist", 0.3), ("cifar10", 0.4), ("stl10", 0.4)]
+)
 def test_two_unlabeled_sets_are_learned_from_with_the_share_of_positives_in_the_test_set(
     dataset: str, share: float
 ) -> None:

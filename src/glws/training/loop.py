@@ -5,22 +5,25 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from glws.data.augment import Views, views
-from glws.data.dataset import Batch, WeakDataset
+from glws.data.dataset import Batch, WeakDataset, instances_of
+from glws.data.groups import Groups
 from glws.errors import ConfigError, DataError
 from glws.evaluation import as_if_even
 from glws.inference.problem import without_waiting
 from glws.methods import GLWS, AbstractMethod
 from glws.methods.abstract import Epoch, Setup
-from glws.methods.step import Outputs, Progress, Step
+from glws.methods.step import Outputs, Progress, State, Step
 from glws.training.config import TrainingConfig
 from glws.training.devices import DeviceInstances, batch_on, chosen_device, on_device, repeatable, seed_global
-from glws.training.evaluate import AT_ONCE, Labelled, Predict, held_out_scores, labelled_scores
+from glws.training.evaluate import AT_ONCE, Labelled, Predict, group_probs_of, held_out_scores, labelled_scores
 from glws.training.graphs import ViewGraphs
 from glws.training.guard import collapse, implied_rates
 from glws.training.host_objective import loss_on_host
@@ -36,11 +39,16 @@ from glws.training.step_graphs import StepGraphs
 from glws.training.world import World
 
 Row = dict[str, float | int | str]
+PredictGroups = Callable[[Any, Any], Float[Tensor, "groups classes"]]
+"""From instances and groups, each as `WeakDataset` takes them, to what each group is."""
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
     """What training leaves: the network, a row of numbers for each epoch, and what the guard had to say.
+
+    `modules` are the trained networks of the method, and `state` is what it remembers. Of a method that predicts whole
+    groups, `predict_groups(instances, groups)` gives the probabilities [groups, classes] of what they are.
 
     `predict` gives log-probabilities for instances as the data hold them; `judged` are those that test scores are of,
     which differ from them where the training was told the shares of the classes. `stopped_by` is the number of the
@@ -52,6 +60,9 @@ class Fitted:
     warnings: list[str]
     predict: Predict
     judged: Predict
+    predict_groups: PredictGroups
+    modules: nn.ModuleDict
+    state: State
     stopped_by: int | None = None
 
     def stop_if_asked(self) -> None:
@@ -173,7 +184,17 @@ class Training:
                     break
             is_cut = self.step < last
         stopped_by = (stop.received or signal.SIGTERM) if is_cut else None
-        return Fitted(self.model, self.history, self.warnings, self.predict, self.judged, stopped_by)
+        return Fitted(
+            self.model,
+            self.history,
+            self.warnings,
+            self.predict,
+            self.judged,
+            self.predict_groups,
+            self.modules,
+            self.state,
+            stopped_by,
+        )
 
     @property
     def progress(self) -> Progress:
@@ -353,13 +374,26 @@ class Training:
         """The predictions that test scores are of: as if all classes were as frequent, where their shares are told."""
         return as_if_even(self.predict(instances), self.config.shares)
 
+    def predict_groups(self, instances: Any, groups: Any) -> Float[Tensor, "groups classes"]:
+        """What groups of instances are, in the plain view, by the networks that are evaluated."""
+        modules = self.averaged_modules if self._evaluates_average else self.modules
+        read = partial(self.method.group_probs, modules=modules)
+        return group_probs_of(instances_of(instances), Groups.of(groups), self._outputs, read)
+
+    @property
+    def _evaluates_average(self) -> bool:
+        return self.config.evaluate_average and self.averaged is not None
+
     def _logits(self, instances: Tensor) -> Float[Tensor, "rows classes"]:
-        model = self.averaged if self.config.evaluate_average and self.averaged is not None else self.model
+        return self._outputs(instances).logits
+
+    def _outputs(self, instances: Tensor) -> Outputs:
+        model = self.averaged if self._evaluates_average and self.averaged is not None else self.model
         was_training = model.training
         forward = Forward(model.eval(), self.config, self.device, World())
-        outputs: Outputs = forward(self._plain(instances))
+        outputs = forward(self._plain(instances))
         model.train(was_training)
-        return outputs.logits
+        return outputs
 
     def _plain(self, instances: Tensor) -> Tensor:
         return self.views.plain(instances.to(self.device), torch.Generator(self.device))

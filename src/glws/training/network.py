@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -19,6 +19,8 @@ from glws.methods.step import Outputs
 from glws.training.config import TrainingConfig
 from glws.training.graphs import NetworkGraphs
 from glws.training.world import World
+
+Module = TypeVar("Module", bound=nn.Module)
 
 
 class WithFeatures(nn.Module):
@@ -110,7 +112,7 @@ def laid_out(instances: Tensor) -> Tensor:
     return instances
 
 
-def ready(model: nn.Module, config: TrainingConfig, device: torch.device) -> nn.Module:
+def ready(model: Module, config: TrainingConfig, device: torch.device) -> Module:
     """The network on its device, in the precision its weights are kept in."""
     dtype = torch.float64 if config.precision == "float64" else torch.float32
     model = model.to(device, dtype)
@@ -119,7 +121,7 @@ def ready(model: nn.Module, config: TrainingConfig, device: torch.device) -> nn.
     return model
 
 
-def averaged_copy(model: nn.Module) -> nn.Module:
+def averaged_copy(model: Module) -> Module:
     """A copy to average into: the teacher at the start."""
     copy = deepcopy(model)
     return copy.requires_grad_(False)
@@ -133,7 +135,8 @@ def average(copy: nn.Module, model: nn.Module, decay: float, step: int, warms_up
     worked out where the average is evaluated (`Forward.settle`).
     """
     weight = 1 - (min(decay, (1 + step) / (10 + step)) if warms_up else decay)
-    averages, weights = list(copy.parameters()), [each.detach() for each in model.parameters()]
+    averages: list[Tensor] = list(copy.parameters())
+    weights = [each.detach() for each in model.parameters()]
     if averages:
         torch._foreach_lerp_(averages, weights, weight)
     for mine, other in zip(copy.buffers(), model.buffers(), strict=True):

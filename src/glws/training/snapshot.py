@@ -115,13 +115,19 @@ def _put_back(training: Training, found: Saved) -> None:
     training.step = found.step
 
 
-def trained_weights(run: RunFolder, report: Callable[[str], None] = print) -> dict[str, Tensor]:
-    """The weights of the network that a training is evaluated by, from the newest sound snapshot of a run."""
+def trained_weights(
+    run: RunFolder, report: Callable[[str], None] = print, of_modules: bool = False
+) -> dict[str, Tensor]:
+    """The weights of the network that a training is evaluated by, from the newest sound snapshot of a run.
+
+    Or those of the modules of its method.
+    """
     found = latest(run.path / CHECKPOINTS, report, run.owner)
     if found is None:
         raise CheckpointError(f"{run.path}: there is no checkpoint to read a network from")
     tensors = found.checkpoint.tensors
     training = run.config.get("training")
     wants_average = isinstance(training, dict) and training.get("evaluate_average")
-    part = "averaged/" if wants_average and any(key.startswith("averaged/") for key in tensors) else "model/"
+    whole, average = ("modules/", "averaged_modules/") if of_modules else ("model/", "averaged/")
+    part = average if wants_average and any(key.startswith(average) for key in tensors) else whole
     return {key.removeprefix(part): value for key, value in tensors.items() if key.startswith(part)}
