@@ -20,7 +20,11 @@ WRONG_VALUES: dict[type[Any], dict[str, list[Any]]] = {
     TrainingConfig: {
         "epochs": [0, -4, 1.5, True, None],
         "batch_size": [0, -1, [2, 0], "4", True],
-        "optimizer": ["adam", ""],
+        "optimizer": ["adamax", ""],
+        "decay_biases": [1, "yes", None],
+        "betas": [0.9, [0.9], [0.9, 1.0], [-0.1, 0.9], [0.9, 0.99, 0.999]],
+        "nesterov": [1, "yes", None],
+        "restarts": [-1, 1.5, True, None],
         "learning_rate": [0, -1e-3, NAN, float("inf"), True],
         "weight_decay": [-1, NAN],
         "momentum": [1, 1.5, -0.1],
@@ -99,6 +103,12 @@ def test_a_wrong_value_says_what_it_must_be(kind: type[Any], section: str, name:
 def test_a_wrong_name_says_what_it_must_be(section: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=rf"^`{section}\.name` must be a text\. Got {re.escape(repr(value))}\.$"):
         config_of({section: {"name": value}})
+
+
+def test_restarts_are_for_the_cosine() -> None:
+    with pytest.raises(ConfigError) as caught:
+        TrainingConfig(schedule="constant", restarts=2)
+    assert str(caught.value) == "`training.restarts` is for the schedule cosine. Got constant."
 
 
 def test_every_default_keeps_its_rule_and_lists_become_tuples() -> None:
