@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from glws.data.dataset import WeakDataset
 from glws.errors import DataError
+from glws.methods._recipe import Recipe
 from glws.methods.step import Outputs, Progress, State, Step
 from glws.supervision import AbstractSupervision
 
@@ -71,6 +72,10 @@ class AbstractMethod(ABC):
     def trained_view(self) -> str:
         """The view of the instances that the network is trained on: the option `view`, where there is one."""
         return str(getattr(self, "view", "weak"))
+
+    def recipe(self) -> Recipe | None:
+        """How its authors trained it; None where that is not known."""
+        return None
 
     def check(self, data: WeakDataset) -> None:
         """Raises `DataError` in one line if the data are of the wrong kind."""

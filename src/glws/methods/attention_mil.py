@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from glws.data.dataset import WeakDataset
 from glws.inference.forms import real_instances
+from glws.methods._recipe import Recipe
 from glws.methods.abstract import AbstractMethod, Setup
 from glws.methods.step import Outputs, Step
 from glws.models.layers import FullyConnected, fill, uniform_fan_in
@@ -86,6 +87,21 @@ class AttentionMIL(AbstractMethod):
             return torch.where(is_empty, torch.tensor([1.0, 0.0]).to(pooled), pooled[:, 0].exp())
         present = _own_class(pooled).view(len(pooled), -1, 2)[:, :, 1].exp()
         return torch.where(is_empty, 0.0, present)
+
+    def recipe(self) -> Recipe | None:
+        """MNIST bags."""
+        return Recipe(
+            "MNIST bags: the code of Ilse et al.",
+            {
+                "optimizer": "adam",
+                "learning_rate": 0.0005,
+                "weight_decay": 0.0001,
+                "betas": (0.9, 0.999),
+                "decay_biases": True,
+                "schedule": "constant",
+                "batch_size": 1,
+            },
+        )
 
 
 class GatedAttention(nn.Module):

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from glws.errors import DataError
+from glws.methods._recipe import Recipe
 from glws.methods.abstract import Setup
 from glws.methods.confidence_table import (
     AbstractCandidateMethod,
@@ -167,6 +168,23 @@ class PiCO(AbstractCandidateMethod):
         state[QUEUE] = state[QUEUE].index_copy(0, places, seen.keys[-added:].to(state[QUEUE]))
         state[QUEUE_LABELS] = state[QUEUE_LABELS].index_copy(0, places, seen.labels[-added:])
         state[QUEUE_PLACE] = (state[QUEUE_PLACE] + len(seen.keys)) % self.queue_size
+
+    def recipe(self) -> Recipe | None:
+        """CIFAR-10."""
+        return Recipe(
+            "CIFAR-10: Wang et al., and their code",
+            {
+                "optimizer": "sgd",
+                "learning_rate": 0.01,
+                "momentum": 0.9,
+                "nesterov": False,
+                "decay_biases": True,
+                "weight_decay": 0.001,
+                "schedule": "cosine",
+                "final_learning_rate": 1e-05,
+                "batch_size": 256,
+            },
+        )
 
 
 def moved_prototypes(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from glws.errors import ConfigError
 from glws.rules import (
@@ -21,6 +21,9 @@ from glws.rules import (
     whole,
 )
 
+if TYPE_CHECKING:
+    from glws.methods.abstract import AbstractMethod
+
 
 @dataclass(frozen=True)
 class TrainingConfig:
@@ -33,7 +36,7 @@ class TrainingConfig:
     one axis, such as those of batch norm, are not decayed unless `decay_biases` says so.
     `schedule`: "cosine" falls from `learning_rate` to `final_learning_rate` and begins anew at each of `restarts`;
     "fixmatch" is cos(7π/16 · the share of training), as in FixMatch; "multistep" multiplies by `decay` at each of the
-    `milestones`, which are shares of training.
+    `milestones`, which are shares of training. `TrainingConfig.published` has the values of a method's authors.
     `warm_up` is the share of training in which the learning rate rises from nothing, which larger rates may need.
     `precision` is that of the network; what is known is always worked out in float32 or wider. `average` is the decay
     of a moving average of the weights (0.999 is usual): the teacher, and with `evaluate_average` what is evaluated,
@@ -89,3 +92,17 @@ class TrainingConfig:
             value = getattr(self, name)
             if isinstance(value, list):
                 object.__setattr__(self, name, tuple(value))
+
+    @classmethod
+    def published(cls, method: AbstractMethod, **options: Any) -> TrainingConfig:
+        """How the authors of a method trained it, as far as that is known (`AbstractMethod.recipe`); options win.
+
+        >>> from glws.methods.catalogue import build_method
+        >>> config = TrainingConfig.published(build_method("nnpu"), epochs=100)
+        >>> config.optimizer, config.learning_rate, config.weight_decay, config.epochs
+        ('adam', 0.001, 0.005, 100)
+        """
+        recipe = method.recipe()
+        if recipe is None:
+            raise ConfigError(f"no published recipe is known for {type(method).__name__}; choose the training yourself")
+        return cls(**{**recipe.training, **options})
