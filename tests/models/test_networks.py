@@ -208,3 +208,7 @@ def test_an_mlp_may_have_batch_norm() -> None:
         features = ((values - values.mean(0)) / (values.var(0, correction=0) + 1e-5).sqrt()).relu()
     wanted = nn.functional.linear(features, network.output.weight, network.output.bias)  # type: ignore[union-attr, arg-type]
     torch.testing.assert_close(network.train()(x), wanted)
+    with pytest.raises(DataError) as caught:
+        network(x[:1])
+    assert str(caught.value) == "batch norm needs two rows or more in a batch; choose another batch size"
+    assert network.eval()(x[:1]).shape == (1, 2)

@@ -42,6 +42,7 @@ class MLP(nn.Module):
         self.hidden = nn.ModuleList(
             FullyConnected(before, after, bias=not batch_norm) for before, after in pairwise(widths)
         )
+        self.has_batch_norm = batch_norm
         self.norms = nn.ModuleList(nn.BatchNorm1d(width) if batch_norm else nn.Identity() for width in hidden)
         self.dropout = nn.Dropout(check_share("dropout", dropout))
         self.output = FullyConnected(widths[-1], num_classes)
@@ -52,6 +53,8 @@ class MLP(nn.Module):
     def forward(self, instances: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch classes"]:
         """The logits."""
         features = instances.flatten(1)
+        if self.training and self.has_batch_norm and len(features) == 1:
+            raise DataError("batch norm needs two rows or more in a batch; choose another batch size")
         for layer, norm in zip(self.hidden, self.norms, strict=True):
             features = self.dropout(norm(layer(features)).relu())
         logits: Tensor = self.output(features)
