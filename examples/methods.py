@@ -344,6 +344,30 @@ def catalogue_table() -> str:
     return table(["name", "class", "learns from", "prior", "what it is"], rows)
 
 
+def recipe_table() -> str:
+    """The methods whose authors' training is known, and what it was; names of one training share a row."""
+    rows: dict[str, list[str]] = {}
+    for name in METHODS:
+        recipe = build_method(name, {"prior": 0.3} if method_class(name).needs_prior else {}).recipe()
+        if recipe is not None:
+            cells = [
+                recipe.of,
+                *(", ".join(f"{k}: {v}" for k, v in part.items()) for part in (recipe.training, recipe.model)),
+            ]
+            rows.setdefault(" | ".join(cells), []).append(f"`{name}`")
+    return table(
+        ["methods", "experiment", "training", "network"],
+        [[", ".join(names), *cells.split(" | ")] for cells, names in rows.items()],
+    )
+
+
+def _shown(value: Any) -> str:
+    """Thirds with three digits."""
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_shown, value))})"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
 def page(found: Scores, titles: Sequence[str], num_seeds: int) -> str:
     return TEMPLATE.read_text().format(
         command="python examples/methods.py",
@@ -352,6 +376,7 @@ def page(found: Scores, titles: Sequence[str], num_seeds: int) -> str:
         scores=score_table(found),
         known=known_table(titles),
         catalogue=catalogue_table(),
+        recipes=recipe_table(),
     )
 
 

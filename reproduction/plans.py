@@ -176,5 +176,5 @@ def _method(cell: Cell, method: str, view: str, options: Mapping[str, Any]) -> A
     if name in kind.__dataclass_fields__:  # type: ignore[attr-defined]
         own[name] = view
     if kind.needs_prior:
-        own.setdefault("prior", cell.configuration.get("prior", 0.5))
+        own.setdefault("prior", cell.prior)
     return build_method(method, own)

@@ -88,6 +88,18 @@ class Cell:
         return self.split.positive if self.split else ()
 
     @property
+    def prior(self) -> float:
+        """The class prior of a task of two classes, for methods that need it: the printed one, or that of the test set.
+
+        Two unlabeled sets have a share of positives each; the classifier is tested on a set with another one.
+
+        >>> cell("unlabeled_unlabeled", "fashion_mnist", "size=10000,priors=0.4-0.6").prior
+        0.3
+        """
+        printed = self.configuration.get("prior")
+        return len(self.positive) / DATASETS[self.dataset].num_classes if printed is None else float(printed)
+
+    @property
     def notes(self) -> tuple[Note, ...]:
         """What is known to be wrong, contradictory or unsaid about its numbers."""
         known = notes(self.setting, self.dataset, self.configuration)

@@ -54,6 +54,14 @@ def several(rule: Rule) -> Rule:
     )
 
 
+def pair(rule: Rule) -> Rule:
+    """Two such values."""
+    return (
+        f"two values, each {rule[0]}",
+        lambda value: isinstance(value, list | tuple) and len(value) == 2 and all(rule[1](item) for item in value),
+    )
+
+
 def parts_of_one() -> Rule:
     """Numbers that are a whole together."""
     _, are_positive = several(real(0, above=True))

@@ -189,6 +189,47 @@ def test_what_a_method_rescales_is_rescaled(tmp_path: Path) -> None:
     assert list(trained_state(RunFolder.open(folder))) == ["log_greatest"]
 
 
+def bags_by_hand(folder: Path, features: Any, bags: Any) -> Any:
+    """The probability that the bag of each row is positive, from the stored weights of attention and linear network."""
+    opened = RunFolder.open(folder)
+    found = latest(opened.path / "checkpoints", print, opened.owner)
+    assert found is not None
+    scaling, tensors = opened.read_tensors("scaling"), found.checkpoint.tensors
+    scaled = (torch.as_tensor(features).float() - scaling["mean"]) / scaling["spread"]
+    (wide, shift), (gate, offset) = (
+        [tensors[f"modules/attention.{part}.{name}"] for name in ("weight", "bias")] for part in ("content", "gate")
+    )
+    inside = (scaled @ wide.T + shift).tanh() * (scaled @ gate.T + offset).sigmoid()
+    powers = (inside @ tensors["modules/attention.score.weight"].T).exp()
+    logits = scaled @ tensors["model/output.weight"].T + tensors["model/output.bias"]
+    answer = np.zeros(len(bags))
+    for bag in np.unique(bags):
+        own = torch.from_numpy(bags == bag)
+        answer[bags == bag] = (powers[own] * logits[own]).sum(0).div(powers[own].sum(0)).softmax(0)[1]
+    return answer
+
+
+def test_bags_are_predicted_by_the_stored_attention(tmp_path: Path) -> None:
+    table = write_table(tmp_path)
+    lines = [line.split(",") for line in (tmp_path / "bags.csv").read_text().splitlines()]
+    for line in lines[1:]:
+        line[3] = str(int(int(line[3]) > 1))
+    (tmp_path / "bags.csv").write_text("\n".join(",".join(line) for line in lines) + "\n")
+    text = table.read_text().replace("kind: proportions", "kind: multi_instance").replace("{count: n}", "{present: n}")
+    table.write_text(text)
+    folder = train(tmp_path / "run", "--data", str(table), "--method", "attention_mil", "data.held_out=0")
+    wanted = bags_by_hand(
+        folder, [[float(cell) for cell in line[1:3]] for line in lines[1:]], np.array(lines[1:])[:, 0]
+    )
+    for columns in (predictions(folder, None), predictions(folder, table), posterior_labels(folder, None)):
+        order = np.argsort(columns["row"], kind="stable")
+        assert columns["group_p(malignant)"][order] == pytest.approx(wanted, abs=1e-5)
+        assert columns["group_p(benign)"][order] == pytest.approx(1 - wanted, abs=1e-5)
+    assert len(set(wanted.round(6))) == 12
+    table.write_text(text[: text.index("group: bag")])  # without groups there are instances alone
+    assert list(predictions(folder, table)) == ["row", "label", "p(benign)", "p(malignant)"]
+
+
 def test_images_are_labelled(tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image")
     generator = np.random.default_rng(0)

@@ -61,7 +61,7 @@ def train(
         for number, batch in enumerate(data.batches(num_batches, generator)):
             progress = Progress(start.step + number, start.num_steps, epoch, num_epochs)
             views = lambda name, batch=batch: view(batch.instances, name)  # noqa: E731
-            step = Step(batch, network, views, teacher, state, modules, progress, generator)
+            step = Step(batch, network, views, teacher, state, modules, modules, progress, generator)
             optimizer.zero_grad()
             method.loss(step).backward()
             optimizer.step()

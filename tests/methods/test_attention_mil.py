@@ -15,6 +15,11 @@ from glws.methods.attention_mil import AttentionMIL, GatedAttention, pool
 from glws.methods.step import Step, step_of
 from glws.models import build
 from glws.supervision import AbstractSupervision, MultiInstance, PresentClasses, Proportions
+from glws.training.config import TrainingConfig
+from glws.training.loop import Training, fit
+from glws.training.observer import Observer
+from glws.training.snapshot import Snapshots
+from glws.training.world import World
 
 BAGS = [[0, 1, 2], [3, 1, 4, 4, 0]]
 
@@ -152,3 +157,42 @@ def test_it_learns_digits_from_bags() -> None:
     record = multi_instance_classes(labels, 10, 600, 4, 1, generator=generator)
     model = train(AttentionMIL(hidden=32), record.dataset(instances), build("mlp", [64], 10, hidden=(64,)))
     assert accuracy(model, instances, labels) > 0.8
+
+
+@pytest.mark.parametrize("evaluate_average", [False, True])
+@pytest.mark.parametrize(
+    "weak", [MultiInstance.of([1, 0]), PresentClasses.of([[1, 0, 1], [0, 1, 1]])], ids=["two", "many"]
+)
+def test_a_bag_is_predicted_by_the_trained_attention(weak: AbstractSupervision, evaluate_average: bool) -> None:
+    num_classes, method = weak.num_classes, AttentionMIL(hidden=3)
+    model = build("mlp", [4], num_classes, hidden=(6,), generator=torch.Generator().manual_seed(1))
+    average = {"average": 0.5, "evaluate_average": True} if evaluate_average else {}
+    config = TrainingConfig(epochs=5, learning_rate=0.05, precision="float64", device="cpu", **average)
+    training = Training(model, data_of(weak), method, config, None, World())
+    fitted = training.run(None, None, Snapshots(None), Observer())
+    used = training.averaged if evaluate_average else fitted.model
+    modules = training.averaged_modules if evaluate_average else fitted.modules
+    assert used is not None
+    instances = torch.randn(6, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    bags = [[5, 0], [], [3], [2, 1, 4, 0]]
+    found = fitted.predict_groups(instances, bags)
+    assert found.shape == (4, num_classes)
+    assert found[1].tolist() == ([1, 0] if num_classes == 2 else [0, 0, 0])
+    for bag, probs in zip(bags, found, strict=True):
+        if bag:
+            with torch.no_grad():
+                features = network_of(used)(instances[bag]).features
+                weights = attention_by_hand(modules, features)
+                answers = [used.output((weight[:, None] * features).sum(0)).softmax(0) for weight in weights.T]
+            wanted = answers[0] if num_classes == 2 else torch.stack([each[k] for k, each in enumerate(answers)])
+            torch.testing.assert_close(probs, wanted)
+
+
+def test_a_method_of_instances_predicts_no_groups() -> None:
+    data = data_of(MultiInstance.of([1, 0]))
+    fitted = fit(build("linear", [4], 2), data, config=TrainingConfig(epochs=1, precision="float64", device="cpu"))
+    with pytest.raises(DataError) as caught:
+        fitted.predict_groups(data.instances, data.groups[0])
+    assert str(caught.value) == "GLWS predicts instances, not groups"
+    with pytest.raises(DataError, match="group 1: instance 7 is not one of"):
+        fitted.predict_groups(data.instances, [[0], [7]])

@@ -37,7 +37,8 @@ from torch import Tensor, nn
 
 from glws.data import WeakDataset
 from glws.data.weaken import pair_comparison
-from glws.errors import DataError
+from glws.errors import ConfigError, DataError
+from glws.methods import GLWS
 from glws.methods.abstract import AbstractMethod, Epoch
 from glws.methods.comparison import (
     Pcomp,
@@ -54,8 +55,11 @@ from glws.methods.comparison import (
 from glws.methods.risks import surrogate
 from glws.methods.step import Progress, step_of
 from glws.methods.unlabeled_unlabeled import two_set_parts
-from glws.models import MLP
+from glws.models import MLP, build
 from glws.supervision import PairComparison
+from glws.training.config import TrainingConfig
+from glws.training.loop import Training
+from glws.training.world import World
 
 FIRSTS = PairComparison.of([0] * 4)
 RULES = ["swap", "discard"]
@@ -535,3 +539,30 @@ def test_two_gaussians_are_told_apart(method: AbstractMethod) -> None:
 @named
 def test_the_loss_is_the_same_on_a_gpu(method: AbstractMethod) -> None:
     assert_same_on_a_gpu(method, b1(), FIRSTS)
+
+
+def test_the_teacher_averages_with_the_decay_of_the_method() -> None:
+    x = torch.randn(16, 3, generator=torch.Generator().manual_seed(1))
+    data = WeakDataset(x, torch.arange(16).view(8, 2), PairComparison.of([0, 1] * 4))
+    model = build("linear", [3], 2)
+    assert PcompTeacher(0.4).teacher_decay == 0.97
+    for method, config, decay in (
+        (PcompTeacher(0.4), TrainingConfig(), 0.97),
+        (PcompTeacher(0.4, decay=0.0), TrainingConfig(), 0.0),
+        (PcompTeacher(0.4, decay=0.9), TrainingConfig(average=0.9), 0.9),
+        (GLWS(e_step="teacher"), TrainingConfig(), 0.999),
+        (GLWS(e_step="teacher"), TrainingConfig(average=0.99), 0.99),
+    ):
+        assert Training(model, data, method, config, None, World()).decay == decay
+    with pytest.raises(ConfigError) as caught:
+        Training(model, data, PcompTeacher(0.4), TrainingConfig(average=0.999), None, World())
+    assert str(caught.value) == (
+        "`training.average` is 0.999, but PcompTeacher averages with decay 0.97; "
+        "leave it out and set the option of the method"
+    )
+
+
+def test_a_decay_of_one_is_refused() -> None:
+    with pytest.raises(DataError) as caught:
+        PcompTeacher(0.4, decay=1.0)
+    assert str(caught.value) == "decay must be at least 0 and less than 1, found 1"

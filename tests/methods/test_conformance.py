@@ -92,8 +92,7 @@ def state_of(case: Case, method: AbstractMethod, setup: Setup) -> State:
 def modules_of(case: Case, method: AbstractMethod, setup: Setup, key: str) -> nn.ModuleDict:
     """The modules of the method with the weights of the case: "modules", or their moving averages."""
     modules = method.modules(setup).double()
-    averages = {f"averaged_{name}": values for name, values in case.get("averaged_modules", {}).items()}
-    weights = case.get("modules", {}) | case.get(key, {}) | averages
+    weights = case.get("modules", {}) | case.get(key, {})
     modules.load_state_dict({name: floats(weights[name]) for name in modules.state_dict()})
     return modules
 

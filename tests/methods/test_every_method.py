@@ -69,6 +69,7 @@ def remembered(training: Training) -> dict[str, Tensor]:
         "model": training.model.state_dict(),
         "averaged": averaged,
         "modules": training.modules.state_dict(),
+        "averaged_modules": training.averaged_modules.state_dict(),
         "state": training.state,
         "meters": training.meters.tensors,
     }

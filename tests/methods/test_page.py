@@ -14,7 +14,7 @@ import yaml
 from glws.data import load
 from glws.data.sources import Source
 from glws.data.weaken.catalogue import SETTINGS, simulated
-from glws.methods import GLWS
+from glws.methods import GLWS, AbstractMethod
 from glws.methods.catalogue import METHODS, build_method, method_class
 from glws.models import build
 from glws.training.config import TrainingConfig
@@ -65,6 +65,17 @@ def test_the_page_names_every_method_with_what_it_takes() -> None:
         kind = method_class(name)
         assert (takes, summary, prior == "needed") == (kind.takes, kind.summary, kind.needs_prior)
         assert made.startswith(f"`{kind.__name__}(")
+
+
+def test_the_page_has_the_recipes_and_the_programs_that_make_it_agree() -> None:
+    assert example().recipe_table() in TEXT
+    assert {name for cells in rows("How their authors trained them") for name in re.findall("`([^`]+)`", cells[0])} == {
+        name for name in METHODS if method_of(name).recipe() is not None
+    }
+
+
+def method_of(name: str) -> AbstractMethod:
+    return build_method(name, {"prior": 0.3} if method_class(name).needs_prior else {})
 
 
 @cache

@@ -16,7 +16,6 @@ from glws.errors import DataError
 from glws.methods.abstract import Setup
 from glws.methods.confidence_table import CONFIDENCES
 from glws.methods.pico import (
-    AVERAGED_HEAD,
     HEAD,
     PROTOTYPES,
     QUEUE,
@@ -30,6 +29,11 @@ from glws.methods.pico import (
 from glws.methods.step import Outputs, Progress, Step
 from glws.models import build
 from glws.supervision import Labels, PartialLabels
+from glws.training.config import TrainingConfig
+from glws.training.loop import Training
+from glws.training.observer import Observer
+from glws.training.snapshot import Snapshots
+from glws.training.world import World
 
 # The worked step: two instances, three classes, two dimensions, a queue of three.
 SETS = torch.tensor([[1, 1, 0], [0, 1, 1]])
@@ -56,8 +60,8 @@ def data_of(sets: object) -> WeakDataset:
     return WeakDataset(torch.zeros(len(weak), 1), torch.arange(len(weak))[:, None], weak)
 
 
-def same_heads() -> nn.ModuleDict:
-    return nn.ModuleDict({HEAD: nn.Identity(), AVERAGED_HEAD: nn.Identity()})
+def same_head() -> nn.ModuleDict:
+    return nn.ModuleDict({HEAD: nn.Identity()})
 
 
 def step_with(
@@ -76,7 +80,8 @@ def step_with(
         view=lambda name: torch.zeros(1),
         averaged=lambda _: Outputs(torch.zeros_like(logits), keys),
         state=state,
-        modules=same_heads(),
+        modules=same_head(),
+        averaged_modules=same_head(),
         progress=progress,
     )
 
@@ -230,26 +235,34 @@ def test_the_start_is_even_targets_unit_directions_without_label_and_equal_heads
     assert state[QUEUE_LABELS].tolist() == [-1] * 6
     assert state[PROTOTYPES].equal(torch.zeros(3, 3))
     assert {values.dtype for values in state.values()} == {torch.float32, torch.int64}
-    for head, averaged in zip(modules[HEAD].parameters(), modules[AVERAGED_HEAD].parameters(), strict=True):
-        assert head.equal(averaged)
-        assert head.requires_grad
-        assert not averaged.requires_grad
+    assert all(values.requires_grad for values in modules.parameters())
     assert modules[HEAD](torch.zeros(2, 4)).shape == (2, 3)
 
 
-def test_the_averaged_head_follows_the_head() -> None:
-    method = PiCO(key_momentum=0.75, queue_size=3, dimension=2)
-    data = data_of(SETS)
-    modules = method.modules(small_setup(data))
-    before = [values.clone() for values in modules[AVERAGED_HEAD].parameters()]
-    with torch.no_grad():
-        for values in modules[HEAD].parameters():
-            values.add_(4.0)
-    step = worked_step()
-    step.modules = modules
-    method.update(step)
-    for old, new in zip(before, modules[AVERAGED_HEAD].parameters(), strict=True):
-        close(new.detach(), old + 1.0, 1e-5)  # a quarter of the way, in float32
+def test_one_moving_average_of_constant_decay_holds_the_network_and_the_head() -> None:
+    method = PiCO(key_momentum=0.75, queue_size=8, dimension=2)
+    x = torch.randn(16, 3, generator=torch.Generator().manual_seed(1))
+    data = WeakDataset(x, torch.arange(16)[:, None], PartialLabels.of([[1, 1, 0], [0, 1, 1]] * 8))
+    config = TrainingConfig(epochs=1, batch_size=4, learning_rate=0.1, device="cpu")
+    training = Training(build("mlp", [3], 3, hidden=[5]), data, method, config, None, World())
+    assert training.averaged is not None
+    pairs = [(training.averaged, training.model), (training.averaged_modules, training.modules)]
+    expected = [[weight.detach().clone() for weight in model.parameters()] for _, model in pairs]
+    assert all(expected)
+
+    def follow(step: int) -> None:
+        for averages, (_, model) in zip(expected, pairs, strict=True):
+            for mine, weight in zip(averages, model.parameters(), strict=True):
+                mine.mul_(0.75).add_(weight.detach(), alpha=0.25)
+
+    observer = Observer()
+    observer.stepped = follow  # type: ignore[method-assign]
+    training.run(None, None, Snapshots(None), observer)
+    for averages, (copy, model) in zip(expected, pairs, strict=True):
+        for mine, found, weight in zip(averages, copy.parameters(), model.parameters(), strict=True):
+            close(found, mine, 1e-5)
+            assert not found.requires_grad
+            assert not found.equal(weight)
 
 
 def test_gradients_go_through_logits_and_queries_and_not_into_keys_or_state() -> None:
@@ -295,7 +308,7 @@ def test_loss_gradient_and_state_are_finite_at_extreme_logits(dtype: torch.dtype
     logits = torch.tensor([[50, -50, 0], [-50, 50, 50], [-50, -50, 50]], dtype=dtype, requires_grad=True)
     features = torch.tensor([[1.0, 0, 0, 0], [0, 0, 0, 0], [50, -50, 50, 0]], dtype=dtype, requires_grad=True)
     step = step_with(data, logits, features, features, method.init(small_setup(data)), Progress(epoch=epoch))
-    step.modules = method.modules(small_setup(data))
+    step.modules = step.averaged_modules = method.modules(small_setup(data))
     loss = method.loss(step)
     slopes = torch.autograd.grad(loss, [logits, features])
     assert loss.dtype == dtype
@@ -340,6 +353,7 @@ def test_other_kinds_are_refused_in_one_line() -> None:
     ("options", "message"),
     [
         ({"queue_size": 0}, f"{SIZES}, found 0, 128 and 0.07"),
+        ({"key_momentum": 1.0}, "key_momentum must be at least 0 and less than 1, found 1"),
         ({"temperature": 0.0}, f"{SIZES}, found 8192, 128 and 0.0"),
         ({"target_momentum": (0.9,)}, "target_momentum is a first and a last number, found [0.9]"),
     ],

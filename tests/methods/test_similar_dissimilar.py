@@ -121,9 +121,12 @@ def test_every_risk_is_the_supervised_one_of_two_gaussians(
 
 
 def test_without_weights_a_batch_takes_the_risk_of_what_it_holds() -> None:
-    data, _ = worked()
+    data, scores = worked()
     method = SimilarDissimilarUnlabeled(surrogate="logistic")
-    close(loss_of(method, data), 0.967757)
+    loss = loss_of(method, data)
+    close(loss, (1.222983 + 0.808816 + 0.967757) / 3)
+    gradient = torch.autograd.grad(loss, scores)[0]
+    assert bool((gradient != 0).all())  # pairs of both sorts and unlabeled instances are all learned from
     close(loss_of(method, data, chosen=[[0, 1], [0]]), 1.222983)
     close(loss_of(method, data, chosen=[[2, 3], [0]]), 0.808816)
 

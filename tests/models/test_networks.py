@@ -192,3 +192,23 @@ def test_depth_of_a_wide_network_is_checked():
 
 def test_the_catalogue_is_what_the_documentation_lists():
     assert list(MODELS) == ["linear", "mlp", "lenet5", "wrn_28_2", "wrn_34_10", "resnet18", "resnet34"]
+
+
+def test_an_mlp_may_have_batch_norm() -> None:
+    network = build("mlp", [4], 2, hidden=[6, 5], batch_norm=True)
+    assert [name for name, _ in network.named_parameters() if name.endswith("bias")] == [
+        "norms.0.bias",
+        "norms.1.bias",
+        "output.bias",
+    ]
+    x = torch.randn(8, 4, generator=torch.Generator().manual_seed(1))
+    features = x
+    for layer in network.hidden:  # type: ignore[union-attr]
+        values = features @ layer.weight.T  # type: ignore[union-attr]
+        features = ((values - values.mean(0)) / (values.var(0, correction=0) + 1e-5).sqrt()).relu()
+    wanted = nn.functional.linear(features, network.output.weight, network.output.bias)  # type: ignore[union-attr, arg-type]
+    torch.testing.assert_close(network.train()(x), wanted)
+    with pytest.raises(DataError) as caught:
+        network(x[:1])
+    assert str(caught.value) == "batch norm needs two rows or more in a batch; choose another batch size"
+    assert network.eval()(x[:1]).shape == (1, 2)

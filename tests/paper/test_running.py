@@ -113,6 +113,18 @@ def test_a_baseline_that_needs_a_prior_gets_that_of_the_cell() -> None:
     assert made.method.prior == 0.8  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(
+    ("dataset", "share"), [("mnist", 0.5), ("fashion_mnist", 0.3), ("cifar10", 0.4), ("stl10", 0.4)]
+)
+def test_two_unlabeled_sets_are_learned_from_with_the_share_of_positives_in_the_test_set(
+    dataset: str, share: float
+) -> None:
+    of_set = [one for one in cells("unlabeled_unlabeled", dataset) if "uu_unbiased" in one.published]
+    assert of_set
+    assert {plan(one, "uu_unbiased", seed=0).method.prior for one in of_set} == {share}  # type: ignore[attr-defined]
+    assert plan(of_set[0], "uu_unbiased", seed=0, prior=0.5).method.prior == 0.5  # type: ignore[attr-defined]
+
+
 def test_list_and_mistakes_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert command(["list", "proportions", "--dataset", "mnist"]) == 0
     assert "classes=10,mean=20" in capsys.readouterr().out

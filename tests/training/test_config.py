@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 import pytest
 
 from glws.errors import ConfigError
-from glws.jobs.config import DataConfig, JobConfig, NamedConfig, config_of
+from glws.jobs.config import DataConfig, JobConfig, MethodConfig, NamedConfig, config_of
 from glws.methods.catalogue import METHODS, build_method, method_class
 from glws.rules import rule_of
 from glws.training.config import TrainingConfig
@@ -20,7 +20,11 @@ WRONG_VALUES: dict[type[Any], dict[str, list[Any]]] = {
     TrainingConfig: {
         "epochs": [0, -4, 1.5, True, None],
         "batch_size": [0, -1, [2, 0], "4", True],
-        "optimizer": ["adam", ""],
+        "optimizer": ["adamax", ""],
+        "decay_biases": [1, "yes", None],
+        "betas": [0.9, [0.9], [0.9, 1.0], [-0.1, 0.9], [0.9, 0.99, 0.999]],
+        "nesterov": [1, "yes", None],
+        "restarts": [-1, 1.5, True, None],
         "learning_rate": [0, -1e-3, NAN, float("inf"), True],
         "weight_decay": [-1, NAN],
         "momentum": [1, 1.5, -0.1],
@@ -56,6 +60,7 @@ WRONG_VALUES: dict[type[Any], dict[str, list[Any]]] = {
         "standardise": [1, "yes", None],
     },
     NamedConfig: {"name": ["", 3, None], "options": [[1]]},
+    MethodConfig: {"name": ["", 3, None], "options": [[1]], "recipe": ["mine", "", True]},
 }
 """For each field at least one value of a type that could be right. A new field has to be listed here."""
 SECTIONS = {TrainingConfig: "training", DataConfig: "data"}
@@ -73,7 +78,7 @@ def test_every_field_has_a_rule_and_wrong_values_to_try_it_on(kind: type[Any]) -
 
 def test_the_sections_of_a_job_are_those_that_are_tried_here() -> None:
     kinds = {item.name: type(getattr(JobConfig(), item.name)) for item in fields(JobConfig)}
-    assert kinds == {"data": DataConfig, "model": NamedConfig, "method": NamedConfig, "training": TrainingConfig}
+    assert kinds == {"data": DataConfig, "model": NamedConfig, "method": MethodConfig, "training": TrainingConfig}
 
 
 def wrong_fields() -> Iterator[Any]:
@@ -99,6 +104,18 @@ def test_a_wrong_value_says_what_it_must_be(kind: type[Any], section: str, name:
 def test_a_wrong_name_says_what_it_must_be(section: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=rf"^`{section}\.name` must be a text\. Got {re.escape(repr(value))}\.$"):
         config_of({section: {"name": value}})
+
+
+def test_a_wrong_recipe_says_what_it_must_be() -> None:
+    with pytest.raises(ConfigError) as caught:
+        config_of({"method": {"recipe": "mine"}})
+    assert str(caught.value) == "`method.recipe` must be one of published, or null. Got 'mine'."
+
+
+def test_restarts_are_for_the_cosine() -> None:
+    with pytest.raises(ConfigError) as caught:
+        TrainingConfig(schedule="constant", restarts=2)
+    assert str(caught.value) == "`training.restarts` is for the schedule cosine. Got constant."
 
 
 def test_every_default_keeps_its_rule_and_lists_become_tuples() -> None:

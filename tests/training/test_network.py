@@ -91,6 +91,19 @@ def test_the_average_follows_the_formula_and_takes_buffers_as_they_are() -> None
     assert not any(weight.requires_grad for weight in copy.parameters())
 
 
+def test_an_average_begins_with_a_small_decay_unless_it_is_constant() -> None:
+    model = nn.Linear(2, 2)
+    copies = [averaged_copy(model), averaged_copy(model)]
+    before = model.weight.detach().clone()
+    with torch.no_grad():
+        model.weight += 1.0
+    average(copies[0], model, decay=0.9, step=0)
+    average(copies[1], model, decay=0.9, step=0, warms_up=False)
+    torch.testing.assert_close(copies[0].weight, before + 0.9)  # (1 + 0) / (10 + 0) is less than 0.9
+    torch.testing.assert_close(copies[1].weight, before + 0.1)
+    average(nn.ModuleDict(), nn.ModuleDict(), decay=0.9, step=0)  # a method without modules
+
+
 def test_settled_batch_norm_remembers_the_instances_under_the_weights_as_they_are() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2, momentum=0.3)).eval()

@@ -28,6 +28,21 @@ def test_the_cosine_goes_from_the_first_rate_to_the_final_one() -> None:
     assert learning_rate(TrainingConfig(learning_rate=0.1, final_learning_rate=0.5), 1.0) == 0.1  # never upwards
 
 
+def test_the_cosine_begins_anew_at_each_restart() -> None:
+    config = TrainingConfig(learning_rate=0.3, final_learning_rate=0.1, restarts=2)
+    once = TrainingConfig(learning_rate=0.3, final_learning_rate=0.1)
+    for number in range(9):
+        wanted = learning_rate(once, number % 3 / 3)
+        assert learning_rate(config, number / 9) == pytest.approx(wanted, abs=1e-12)
+    assert learning_rate(config, 1.0) == pytest.approx(0.1)
+
+
+def test_the_schedule_of_fixmatch_is_seven_sixteenths_of_a_cosine() -> None:
+    config = TrainingConfig(schedule="fixmatch", learning_rate=0.03)
+    rates = [learning_rate(config, share) for share in (0, 4 / 7, 1)]
+    assert rates == pytest.approx([0.03, 0.03 * 0.5**0.5, 0.03 * 0.195090322])
+
+
 def test_milestones_lower_the_rate_when_they_are_reached() -> None:
     config = TrainingConfig(schedule="multistep", learning_rate=1.0, milestones=(0.25, 0.5), decay=0.1)
     rates = [learning_rate(config, share) for share in (0, 0.249, 0.25, 0.499, 0.5, 1)]
@@ -37,6 +52,63 @@ def test_milestones_lower_the_rate_when_they_are_reached() -> None:
 def test_a_constant_rate_is_constant() -> None:
     config = TrainingConfig(schedule="constant", learning_rate=0.2)
     assert {learning_rate(config, share) for share in (0, 0.5, 1)} == {0.2}
+
+
+@pytest.mark.parametrize("name", ["adamw", "sgd"])
+def test_biases_and_norms_are_decayed_if_that_is_asked_for(name: str) -> None:
+    model = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+    before = [weight.detach().clone() for weight in model.parameters()]
+    options: dict[str, object] = {"optimizer": name, "learning_rate": 0.5, "weight_decay": 0.1, "momentum": 0.0}
+    optimizer = build_optimizer([model], TrainingConfig(**options, decay_biases=True), CPU)  # type: ignore[arg-type]
+    for weight in model.parameters():
+        weight.grad = torch.zeros_like(weight)
+    optimizer.step()
+    for weight, old in zip(model.parameters(), before, strict=True):
+        assert torch.allclose(weight, old * 0.95)
+
+
+def one_weight() -> tuple[nn.Module, nn.Parameter]:
+    """A network that is one matrix."""
+    holder, weight = nn.Module(), nn.Parameter(torch.tensor([[2.0, -1.0]], dtype=torch.float64))
+    holder.weight = weight
+    return holder, weight
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw"])
+def test_adam_takes_the_steps_by_hand_with_its_betas_and_its_kind_of_decay(name: str) -> None:
+    """adam: g ← g + λ w before the moments. adamw: w ← w - rate λ w beside the step."""
+    holder, weight = one_weight()
+    rate, decay, first, second = 0.1, 0.3, 0.5, 0.9
+    config = TrainingConfig(optimizer=name, learning_rate=rate, weight_decay=decay, betas=(first, second))  # type: ignore[arg-type]
+    optimizer = build_optimizer([holder], config, CPU)
+    expected, mean, square = weight.detach().clone(), torch.zeros_like(weight), torch.zeros_like(weight)
+    for number in range(1, 5):
+        optimizer.zero_grad()
+        (weight**2).sum().backward()
+        optimizer.step()
+        gradient = 2 * expected + (decay * expected if name == "adam" else 0.0)
+        mean = first * mean + (1 - first) * gradient
+        square = second * square + (1 - second) * gradient**2
+        if name == "adamw":
+            expected = expected * (1 - rate * decay)
+        spread = (square / (1 - second**number)).sqrt() + 1e-8
+        expected = expected - rate * mean / (1 - first**number) / spread
+        assert torch.allclose(weight, expected, rtol=1e-12)
+
+
+def test_sgd_without_nesterov_takes_the_steps_of_plain_momentum() -> None:
+    """v = m v + g + λ w, and the weight moves by -rate v."""
+    holder, weight = one_weight()
+    config = TrainingConfig(optimizer="sgd", learning_rate=0.1, momentum=0.7, nesterov=False, weight_decay=0.3)
+    optimizer = build_optimizer([holder], config, CPU)
+    expected, velocity = weight.detach().clone(), torch.zeros_like(weight)
+    for _ in range(4):
+        optimizer.zero_grad()
+        (weight**2).sum().backward()
+        optimizer.step()
+        velocity = 0.7 * velocity + 2 * expected + 0.3 * expected
+        expected = expected - 0.1 * velocity
+        assert torch.allclose(weight, expected, rtol=1e-14)
 
 
 @pytest.mark.parametrize("name", ["adamw", "sgd"])
@@ -55,9 +127,7 @@ def test_only_matrices_are_decayed(name: str) -> None:
 
 def test_sgd_takes_nesterov_steps_by_hand() -> None:
     """v = m v + g, and the weight moves by -rate (g + m v)."""
-    weight = nn.Parameter(torch.tensor([[2.0, -1.0]], dtype=torch.float64))
-    holder = nn.Module()
-    holder.weight = weight
+    holder, weight = one_weight()
     config = TrainingConfig(optimizer="sgd", learning_rate=0.1, momentum=0.7, weight_decay=0.0)
     optimizer = build_optimizer([holder], config, CPU)
     expected, velocity = weight.detach().clone(), torch.zeros_like(weight)
@@ -78,7 +148,9 @@ def test_frozen_weights_are_left_alone() -> None:
     assert [len(group["params"]) for group in groups] == [1, 0]
 
 
-@pytest.mark.parametrize("options", [{}, {"optimizer": "sgd"}, {"optimizer": "sgd", "momentum": 0.0}])
+@pytest.mark.parametrize(
+    "options", [{}, {"optimizer": "adam"}, {"optimizer": "sgd"}, {"optimizer": "sgd", "momentum": 0.0}]
+)
 def test_an_optimiser_that_was_stored_goes_on_to_the_same_bits(options: dict[str, object]) -> None:
     config = TrainingConfig(learning_rate=0.1, **options)  # type: ignore[arg-type]
 

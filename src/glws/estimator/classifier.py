@@ -23,7 +23,7 @@ from glws.estimator.posteriors import first_posterior, informed_rows, row_poster
 from glws.estimator.soft_em import SoftEM, class_table, is_open, log_probs
 from glws.estimator.targets import BuildKind, Known, Reading
 from glws.methods import AbstractMethod
-from glws.rules import Rule, one_of, whole
+from glws.rules import Rule, nothing_or, one_of, whole
 
 Array = NDArray[np.float64]
 CLASSES = ("labels", "noisy_labels")
@@ -49,6 +49,8 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Without a `base_estimator` a network learns: `model` is "mlp", "linear", or any callable that gives a torch module
     for the shape of an instance and a number of classes. It is trained by `method` ("glws": EM on the exact posterior).
+    `recipe="published"` trains as the authors of the method did, where that is known: what they chose replaces the
+    usual learning rate, weight decay, batch size and layers, and whatever is given replaces it.
     Without `epochs` there are about 2,000 steps, at least 20 and at most 500 passes through the groups. Features are
     standardised first, unless `standardise=False`.
 
@@ -90,8 +92,9 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         method_options: Mapping[str, Any] | None = None,
         epochs: int | None = None,
         batch_size: int | Sequence[int] | None = None,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 1e-4,
+        learning_rate: float | None = None,
+        weight_decay: float | None = None,
+        recipe: Literal["published"] | None = None,
         training_options: Mapping[str, Any] | None = None,
         standardise: bool = True,
         start: Literal["network", "even"] = "network",
@@ -112,6 +115,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
+        self.recipe = recipe
         self.training_options = training_options
         self.standardise = standardise
         self.start = start
@@ -158,16 +162,21 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.estimator_, self.num_rows_, self.loss_curve_ = learned
 
     def _learner(self, seed: int) -> NetworkLearner:
+        named = {name: getattr(self, name) for name in ("batch_size", "learning_rate", "weight_decay", "device")}
         chosen = {
-            "batch_size": self.batch_size,
-            "learning_rate": self.learning_rate,
-            "weight_decay": self.weight_decay,
-            "device": self.device,
+            **{name: value for name, value in named.items() if value is not None},
             **(self.training_options or {}),
         }
         training = {name: _plain(value) for name, value in chosen.items()}
         return NetworkLearner(
-            self.model, self.model_options, self.method, self.method_options, _plain(self.epochs), training, seed
+            self.model,
+            self.model_options,
+            self.method,
+            self.method_options,
+            self.recipe,
+            _plain(self.epochs),
+            training,
+            seed,
         )
 
     # ------------------------------------------------------------ answering
@@ -236,6 +245,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         _check("rounds", _plain(self.rounds), whole(0))
         _check("folds", _plain(self.folds), whole(2))
         _check("start", self.start, one_of("network", "even"))
+        _check("recipe", self.recipe, nothing_or(one_of("published")))
         base = self.base_estimator
         if base is not None and not (hasattr(base, "predict_proba") and has_fit_parameter(base, "sample_weight")):
             name = type(base).__name__

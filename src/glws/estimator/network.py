@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -68,6 +68,7 @@ class NetworkLearner:
     model_options: Mapping[str, Any] | None
     method: str | AbstractMethod
     method_options: Mapping[str, Any] | None
+    recipe: Literal["published"] | None
     epochs: int | None
     training: Mapping[str, Any]
     seed: int
@@ -76,8 +77,8 @@ class NetworkLearner:
         """The trained network, and the loss of each epoch."""
         method = self._method()
         data = WeakDataset(torch.as_tensor(features, dtype=torch.float32), list(known.groups), list(known.weak))
-        config = self._config(data)
-        made = self._made(features.shape[1], len(known.classes))
+        config = self._config(data, method)
+        made = self._made(features.shape[1], len(known.classes), method)
         training = Training(deepcopy(made), data, method, config, None, World())
         fitted = training.run(None, None, Snapshots(None), Observer())
         fitted.stop_if_asked()
@@ -88,9 +89,10 @@ class NetworkLearner:
         network = Network(made.cpu().double().eval(), method, state, config.shares)
         return network, [float(row["loss"]) for row in fitted.history]
 
-    def _config(self, data: WeakDataset) -> TrainingConfig:
+    def _config(self, data: WeakDataset, method: AbstractMethod) -> TrainingConfig:
         check_keys(self.training, list(TrainingConfig.__dataclass_fields__), "training_options")
-        config = TrainingConfig(**{**self.training, "seed": self.seed})
+        given = {**self.training, "seed": self.seed}
+        config = TrainingConfig(**given) if self.recipe is None else TrainingConfig.published(method, **given)
         if self.epochs is not None:
             return replace(config, epochs=self.epochs)
         steps = max(Order.of(data, config.batch_size, self.seed).steps_per_epoch, 1)
@@ -102,10 +104,12 @@ class NetworkLearner:
         same = ONE_VIEW if self.method == "glws" else {}
         return build_method(self.method, {**same, **(self.method_options or {})})
 
-    def _made(self, num_features: int, num_classes: int) -> nn.Module:
+    def _made(self, num_features: int, num_classes: int, method: AbstractMethod) -> nn.Module:
         if isinstance(self.model, str):
             generator = derived_generator("cpu", self.seed, "model")
-            return build(self.model, [num_features], num_classes, generator, **(self.model_options or {}))
+            recipe = method.recipe() if self.recipe is not None and self.model == "mlp" else None
+            options = {**({} if recipe is None else recipe.model), **(self.model_options or {})}
+            return build(self.model, [num_features], num_classes, generator, **options)
         if isinstance(self.model, nn.Module):
             return deepcopy(self.model)
         with torch.random.fork_rng([]):

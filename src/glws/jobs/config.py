@@ -6,11 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 from glws.data.tables.description import read_yaml
 from glws.errors import ConfigError, DataError
-from glws.rules import check, check_keys, checked, nothing_or, options, real, several, switch, text, whole
+from glws.methods import Recipe
+from glws.methods.catalogue import build_method
+from glws.rules import check, check_keys, checked, nothing_or, one_of, options, real, several, switch, text, whole
 from glws.training.config import TrainingConfig
 
 
@@ -49,20 +51,43 @@ class NamedConfig:
 
 
 @dataclass(frozen=True)
+class MethodConfig(NamedConfig):
+    """A method by its name, with its options; `recipe="published"` trains as its authors did, where that is known.
+
+    The recipe gives the training, and the network "mlp", what the configuration does not say.
+    """
+
+    recipe: Literal["published"] | None = checked(None, nothing_or(one_of("published")))
+
+    def published(self) -> Recipe | None:
+        """What the authors chose, if it is asked for; a `ConfigError` where it is not known."""
+        if self.recipe is None:
+            return None
+        found = build_method(self.name, self.options).recipe()
+        if found is None:
+            raise ConfigError(f"`method.recipe`: no published recipe is known for {self.name}; leave it out")
+        return found
+
+
+@dataclass(frozen=True)
 class JobConfig:
     """A training job: the data, the network, the method, the training. What is not said has a default."""
 
     data: DataConfig = field(default_factory=DataConfig)
     model: NamedConfig = field(default_factory=NamedConfig)
-    method: NamedConfig = field(default_factory=lambda: NamedConfig("glws"))
+    method: MethodConfig = field(default_factory=lambda: MethodConfig("glws"))
     training: TrainingConfig = field(default_factory=TrainingConfig)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values in the layout of the file; `config_of` reads them back."""
         model, method = ({"name": part.name, **_plain(part.options)} for part in (self.model, self.method))
+        if self.method.recipe is not None:
+            method["recipe"] = self.method.recipe
         sections = {"data": _plain(asdict(self.data)), "model": model, "method": method}
         return {**sections, "training": _plain(asdict(self.training))}
 
+
+Named = TypeVar("Named", bound=NamedConfig)
 
 EXPONENT = re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+")
 
@@ -95,12 +120,18 @@ def config_of(content: Mapping[str, Any]) -> JobConfig:
         if not isinstance(section, Mapping):
             raise ConfigError(f"`{name}` must be a section of names and values. Got {section!r}.")
     content = _with_numbers(content)
+    method = _named(MethodConfig, content, "method", "glws")
     return JobConfig(
         data=_section(DataConfig, content, "data"),
-        model=_named(content, "model", "auto"),
-        method=_named(content, "method", "glws"),
-        training=_section(TrainingConfig, content, "training"),
+        model=_named(NamedConfig, content, "model", "auto"),
+        method=method,
+        training=_section(TrainingConfig, _with_published(content, method.published()), "training"),
     )
+
+
+def _with_published(content: Mapping[str, Any], recipe: Recipe | None) -> Mapping[str, Any]:
+    """The training of a recipe under what the configuration says."""
+    return content if recipe is None else {**content, "training": {**recipe.training, **content.get("training", {})}}
 
 
 def _with_numbers(value: Any) -> Any:
@@ -120,10 +151,10 @@ def _section(kind: Any, content: Mapping[str, Any], name: str) -> Any:
     return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in found.items()})
 
 
-def _named(content: Mapping[str, Any], section: str, usual: str) -> NamedConfig:
+def _named(kind: type[Named], content: Mapping[str, Any], section: str, usual: str) -> Named:
     found = dict(content.get(section, {}))
-    name = found.pop("name", usual)
-    config = NamedConfig(name, found)
+    own = {item.name: found.pop(item.name) for item in fields(kind) if item.name != "options" and item.name in found}
+    config = kind(**{"name": usual, **own, "options": found})
     check(config, section)
     return config
 

@@ -20,7 +20,7 @@ from glws.jobs._provenance import OnRead, as_facts, keep_hashes, refusing, store
 from glws.jobs.config import JobConfig, config_of
 from glws.jobs.content import run_content, store_content
 from glws.jobs.data import JobData, job_data, own_part
-from glws.jobs.model import job_model
+from glws.jobs.model import job_model, published_model
 from glws.methods import AbstractMethod
 from glws.methods.catalogue import build_method
 from glws.report import page
@@ -79,6 +79,7 @@ class Job:
         method = build_method(config.method.name, config.method.options)
         data = job_data(config.data, seed, scaling, None if _looks_at_all(method) else world, on_read)
         method.check(data.train)
+        config = replace(config, model=published_model(config.model, config.method.published(), data.input_shape))
         model = job_model(config.model, data.input_shape, len(data.classes), seed, allow_code)
         world = replace(world, bounds=data.bounds)
         return cls(config, data, Training(model, data.train, method, config.training, data.look, world))

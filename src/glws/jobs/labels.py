@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from glws.data import read_table
-from glws.data.augment import views
+from glws.data.augment import Views, views
 from glws.data.augment.defaults import AUGMENTATIONS
 from glws.data.dataset import Instances
+from glws.data.groups import Groups
 from glws.data.tables.description import read_description
 from glws.errors import AutomatonError, CheckpointError, DataError, RunError
 from glws.evaluation import as_if_even
@@ -26,17 +28,20 @@ from glws.jobs.content import CONTENT, INPUT, file_rows
 from glws.jobs.data import JobData, job_data
 from glws.jobs.job import SCALING
 from glws.jobs.model import job_model
+from glws.methods import AbstractMethod
 from glws.methods.catalogue import build_method
-from glws.methods.step import State
+from glws.methods.step import Outputs, State
 from glws.supervision import AbstractSupervision, ClassCounts
 from glws.training.checkpoint import latest
 from glws.training.devices import chosen_device
-from glws.training.evaluate import Predict, log_probs_of, posteriors
+from glws.training.evaluate import group_probs_of, log_probs_of, posteriors
 from glws.training.network import Forward, ready
 from glws.training.run_folder import CHECKPOINTS, RunFolder
 from glws.training.snapshot import trained_weights
 from glws.training.world import World
 
+GROUP = "group_"
+"""What columns begin with that are about the group of a row."""
 Columns = dict[str, Any]
 """A table to write: names and columns of one length."""
 Report = Callable[[str], None]
@@ -92,7 +97,7 @@ class Trained(NamedTuple):
             if wanted != found:
                 raise RunError(f"{self.run.path} was trained with the feature {wanted} where the data has {found}")
 
-    def predictor(self, shape: Sequence[int], allow_code: bool, report: Report) -> Predict:
+    def predictor(self, shape: Sequence[int], allow_code: bool, report: Report) -> Predictor:
         """The network for instances of this shape, as the method reads it."""
         training, seed = self.config.training, self.config.training.seed
         model = job_model(self.config.model, shape, len(self.classes), seed, allow_code)
@@ -104,15 +109,41 @@ class Trained(NamedTuple):
             raise RunError(f"{where}: {reason}") from error
         method, state = build_method(self.config.method.name, self.config.method.options), trained_state(self.run)
         device = chosen_device("cpu" if training.device == "cpu" else "auto")  # perhaps not where it was trained
-        look = views(self.look)
         forward = Forward(ready(model, training, device).eval(), training, device, World())
+        modules = None
+        if method.predicts_groups:
+            weights = trained_weights(self.run, lambda line: None, of_modules=True)
+            modules = ready(method.restored_modules(weights), training, device)
+        return Predictor(forward, views(self.look), method, state, device, modules)
 
-        @torch.no_grad()
-        def predict(instances: Tensor) -> Tensor:
-            seen = look.plain(instances.to(device), torch.Generator(device))
-            return method.log_probs(forward(seen).logits, state)
 
-        return predict
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """The network of a finished run, as its method reads it: called with instances it gives log-probabilities.
+
+    `modules` are the networks of a method that predicts whole groups, None of one that does not.
+    """
+
+    forward: Forward
+    look: Views
+    method: AbstractMethod
+    state: State
+    device: torch.device
+    modules: nn.ModuleDict | None
+
+    @torch.no_grad()
+    def __call__(self, instances: Tensor) -> Tensor:
+        """Log-probabilities of instances."""
+        return self.method.log_probs(self._outputs(instances).logits, self.state)
+
+    def group_probs(self, instances: Instances, groups: Groups) -> Tensor | None:
+        """What whole groups are, [groups, classes]; None if the method predicts instances only."""
+        if self.modules is None:
+            return None
+        return group_probs_of(instances, groups, self._outputs, partial(self.method.group_probs, modules=self.modules))
+
+    def _outputs(self, instances: Tensor) -> Outputs:
+        return self.forward(self.look.plain(instances.to(self.device), torch.Generator(self.device)))
 
 
 def _weights(run: RunFolder, report: Report) -> dict[str, Tensor]:
@@ -143,22 +174,25 @@ def predictions(
 
     Of a run that was told the shares of the classes, the class is the best one for balanced accuracy, as in its scores.
     `table` describes the instances; it needs no weak labels, and those the run was trained on need not be there any
-    more. Without one the run's own data are taken. `row` is the place in the file, the first being 0.
+    more. Without one the run's own data are taken. Of a method that predicts whole groups, `group_p(...)` says what the
+    group of the row is, where each row is in one group. `row` is the place in the file, the first being 0.
     """
     used = Trained.of(folder)
     if table is None:
         data = job_data(used.data_config(None), used.config.training.seed, used.scaling, on_read=used.on_read(report))
-        instances, rows = data.whole.instances, file_rows(data)
+        instances, rows, groups = data.whole.instances, file_rows(data), list(data.whole.groups)
     else:
         found = read_table(table)
         used.on_read(report)(str(table), found.data_hash())
         used.check(found.classes, found.feature_names)
         instances, rows = found.instances(used.scaling), np.argsort(np.argsort(found.row_numbers))
+        groups = [Groups(torch.from_numpy(block.offsets), torch.from_numpy(block.members)) for block in found.blocks]
     predict = used.predictor(_shape(instances), allow_code, report)
     log_probs = log_probs_of(instances, predict).double()
     labels = as_if_even(log_probs, used.config.training.shares).argmax(1)
     order = np.argsort(rows, kind="stable")
     columns = {"row": rows, "label": _named(labels, used.classes), **_columns(log_probs.exp(), used.classes)}
+    columns |= _columns_of_own_group(predict, instances, groups, used.classes)
     return {name: np.asarray(column)[order] for name, column in columns.items()}
 
 
@@ -173,8 +207,8 @@ def posterior_labels(
 
     `label` is the most likely class of the instance by itself, `joint_label` its class in the most likely labeling of
     the whole group, `entropy` that of its posterior in nats, `log_likelihood` that of the group's weak label, `p(...)`
-    the posterior. Where the predictions rule out what is known there is no label, and the posterior is 0. `row` is the
-    place in the file, the first being 0.
+    the posterior. Of a method that predicts whole groups, `group_p(...)` is its prediction. Where the predictions rule
+    out what is known there is no label, and the posterior is 0. `row` is the place in the file, the first being 0.
     """
     used = Trained.of(folder)
     if table is not None and not read_description(table).blocks:
@@ -183,10 +217,37 @@ def posterior_labels(
     used.check(data.classes, data.feature_names)
     predict = used.predictor(data.input_shape, allow_code, report)
     rows = file_rows(data)
-    pieces = [_piece(data, rows, *answer) for answer in posteriors(data.whole, predict)]
+    of_groups = predict.group_probs(data.whole.instances, data.whole.groups[0])
+    pieces = [
+        {**_piece(data, rows, *answer), **_group_columns(of_groups, answer, used.classes)}
+        for answer in posteriors(data.whole, predict)
+    ]
     if not pieces:
         raise DataError("there are no groups to label")
     return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+
+
+def _columns_of_own_group(
+    predict: Predictor, instances: Instances, groups: Sequence[Groups], classes: Sequence[str]
+) -> Columns:
+    """For each instance what its group is, where the method predicts that and each instance is in one group."""
+    if len(groups) != 1 or not torch.equal(groups[0].indices.sort().values, torch.arange(len(instances))):
+        return {}
+    probs = predict.group_probs(instances, groups[0])
+    if probs is None:
+        return {}
+    group_of_member = torch.repeat_interleave(torch.arange(len(groups[0])), groups[0].lengths)
+    return _columns(probs.double()[group_of_member[groups[0].indices.argsort()]], classes, GROUP)
+
+
+def _group_columns(
+    probs: Tensor | None, answer: tuple[int, Tensor, Tensor, Posterior], classes: Sequence[str]
+) -> Columns:
+    """For each row what its whole group is, where the method predicts that."""
+    if probs is None:
+        return {}
+    _, groups, _, posterior = answer
+    return _columns(probs.double()[groups.repeat_interleave(posterior.lengths)], classes, GROUP)
 
 
 def _piece(data: JobData, rows: Any, kind: int, groups: Tensor, members: Tensor, answer: Posterior) -> Columns:
@@ -242,5 +303,5 @@ def _named(numbers: Tensor, classes: tuple[str, ...]) -> Any:
     return np.asarray([*classes, ""])[numbers.numpy()]
 
 
-def _columns(probs: Tensor, classes: tuple[str, ...]) -> Columns:
-    return {f"p({name})": probs[:, number].numpy() for number, name in enumerate(classes)}
+def _columns(probs: Tensor, classes: Sequence[str], whose: str = "") -> Columns:
+    return {f"{whose}p({name})": probs[:, number].numpy() for number, name in enumerate(classes)}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, get_args, get_origin, get_type_hints
 
 from torch import nn
 
 from glws.errors import ConfigError
 from glws.jobs.config import NamedConfig
+from glws.methods import Recipe
 from glws.models import build
 from glws.models.catalogue import MODELS
 from glws.rules import Rule, rule_of, several
@@ -47,6 +49,19 @@ def _rule(annotation: Any) -> Rule:
     if get_origin(annotation) is Sequence:
         return several(rule_of(get_args(annotation)[0]))
     return rule_of(annotation)
+
+
+def published_model(config: NamedConfig, recipe: Recipe | None, input_shape: Sequence[int]) -> NamedConfig:
+    """The network with the options of a recipe under its own, if it is an MLP: recipes name no other network.
+
+    >>> recipe = Recipe("MNIST", {}, {"hidden": [300], "batch_norm": True})
+    >>> published_model(NamedConfig("auto", {"hidden": [8]}), recipe, [30]).options
+    {'hidden': [8], 'batch_norm': True}
+    """
+    name = usual_model(input_shape) if config.name == "auto" else config.name
+    if recipe is None or name != "mlp":
+        return config
+    return replace(config, options={**recipe.model, **config.options})
 
 
 def usual_model(input_shape: Sequence[int]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from glws.data.dataset import WeakDataset
 from glws.errors import DataError
-from glws.methods.step import Progress, State, Step
+from glws.methods._recipe import Recipe
+from glws.methods.step import Outputs, Progress, State, Step
 from glws.supervision import AbstractSupervision
 
 
@@ -57,11 +58,24 @@ class AbstractMethod(ABC):
     """Whether somebody has to tell it the share of the positive class."""
     needs_teacher: ClassVar[bool] = False
     """Whether it asks for a moving average of the network."""
+    predicts_groups: ClassVar[bool] = False
+    """Whether it predicts what a whole group is, by `group_probs`."""
+    teacher_warms_up: ClassVar[bool] = True
+    """Whether that average starts with a smaller decay, (1 + step) / (10 + step), so that it soon leaves the start."""
+
+    @property
+    def teacher_decay(self) -> float | None:
+        """The decay of that moving average; None where the method leaves it to `training.average`."""
+        return None
 
     @property
     def trained_view(self) -> str:
         """The view of the instances that the network is trained on: the option `view`, where there is one."""
         return str(getattr(self, "view", "weak"))
+
+    def recipe(self) -> Recipe | None:
+        """How its authors trained it; None where that is not known."""
+        return None
 
     def check(self, data: WeakDataset) -> None:
         """Raises `DataError` in one line if the data are of the wrong kind."""
@@ -91,6 +105,19 @@ class AbstractMethod(ABC):
 
     def update(self, step: Step) -> None:  # noqa: B027
         """Called after the optimiser's step; may change the state."""
+
+    def restored_modules(self, weights: Mapping[str, Tensor]) -> nn.ModuleDict:
+        """The networks that `group_probs` asks, from the weights that a checkpoint stores of `modules`."""
+        return nn.ModuleDict()
+
+    def group_probs(
+        self,
+        outputs: Outputs,
+        lengths: Int[Tensor, "groups"],
+        modules: nn.ModuleDict,
+    ) -> Float[Tensor, "groups classes"]:
+        """What whole groups are, from the outputs [groups, instances, ...] and the trained modules of the method."""
+        raise DataError(f"{type(self).__name__} predicts instances, not groups")
 
     def log_probs(self, logits: Float[Tensor, "rows classes"], state: State) -> Float[Tensor, "rows classes"]:
         """What the logits say of the classes: their log-softmax, unless the method learns another scale."""

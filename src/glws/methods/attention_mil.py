@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,8 +12,9 @@ from torch import Tensor, nn
 
 from glws.data.dataset import WeakDataset
 from glws.inference.forms import real_instances
+from glws.methods._recipe import Recipe
 from glws.methods.abstract import AbstractMethod, Setup
-from glws.methods.step import Step
+from glws.methods.step import Outputs, Step
 from glws.models.layers import FullyConnected, fill, uniform_fan_in
 from glws.objective import unchecked_em_loss
 from glws.supervision import AbstractSupervision, MultiInstance, PresentClasses, one_against_rest
@@ -25,9 +27,9 @@ class AttentionMIL(AbstractMethod):
         a_i ∝ exp(wᵀ (tanh(V h_i) ⊙ σ(U h_i))),  h̄ = Σ_i a_i h_i,  loss = -log p(bag label | h̄), mean over bags
 
     h are the features of the network, the input of its last layer, and it is that layer that classifies h̄: it is
-    linear, so the logits of a bag are Σ_i a_i · logits of x_i. What is evaluated is the network alone, and its answer
-    for one instance is that for the bag of this instance only. Attention is not asked then: it finds what decides a
-    bag, which need not be every positive instance of it.
+    linear, so the logits of a bag are Σ_i a_i · logits of x_i. `Fitted.predict_groups` gives the probabilities of bags.
+    Scores of instances are of the network alone, whose answer for one instance is that for the bag of this instance
+    only: attention finds what decides a bag, which need not be every positive instance of it.
 
     `hidden` is the number of rows of V and U; `gated=False` leaves σ(U h) out. Several classes (`PresentClasses`, not
     in the paper): one attention for each class, and each against the rest.
@@ -36,6 +38,7 @@ class AttentionMIL(AbstractMethod):
     summary: ClassVar[str] = "bags classified by gated attention over instances (Ilse et al., ICML 2018)"
     takes: ClassVar[str] = "bags of which presence is known"
     kinds: ClassVar[tuple[tuple[type[AbstractSupervision], ...], ...]] = ((MultiInstance,), (PresentClasses,))
+    predicts_groups: ClassVar[bool] = True
 
     view: str = "weak"
     hidden: int = 128
@@ -59,6 +62,46 @@ class AttentionMIL(AbstractMethod):
             weak, bags = weak.per_class(), _own_class(pooled)
         known = (lengths > 0).repeat_interleave(len(weak) // max(len(part.weak), 1))
         return unchecked_em_loss(bags[known], weak[known]).supervised
+
+    def restored_modules(self, weights: Mapping[str, Tensor]) -> nn.ModuleDict:
+        """The attention; its sizes are those of the weights."""
+        num_features, heads = weights["attention.content.weight"].shape[1], len(weights["attention.score.weight"])
+        modules = nn.ModuleDict({"attention": GatedAttention(num_features, self.hidden, heads, self.gated)})
+        modules.load_state_dict(weights, assign=True)
+        return modules
+
+    def group_probs(
+        self,
+        outputs: Outputs,
+        lengths: Int[Tensor, "groups"],
+        modules: nn.ModuleDict,
+    ) -> Float[Tensor, "groups classes"]:
+        """Negative or positive bag; of several classes, for each the probability that the bag holds it.
+
+        A bag without instances holds nothing: it is negative.
+        """
+        attention, given = modules["attention"], lengths.to(outputs.logits.device)
+        pooled = pool(outputs.logits, attention(outputs.features), given).log_softmax(-1)
+        is_empty = (given == 0)[:, None]
+        if pooled.shape[1] == 1:
+            return torch.where(is_empty, torch.tensor([1.0, 0.0]).to(pooled), pooled[:, 0].exp())
+        present = _own_class(pooled).view(len(pooled), -1, 2)[:, :, 1].exp()
+        return torch.where(is_empty, 0.0, present)
+
+    def recipe(self) -> Recipe | None:
+        """MNIST bags."""
+        return Recipe(
+            "MNIST bags: the code of Ilse et al.",
+            {
+                "optimizer": "adam",
+                "learning_rate": 0.0005,
+                "weight_decay": 0.0001,
+                "betas": (0.9, 0.999),
+                "decay_biases": True,
+                "schedule": "constant",
+                "batch_size": 1,
+            },
+        )
 
 
 class GatedAttention(nn.Module):

@@ -29,6 +29,7 @@ from glws.methods.risks import (
     AbstractBinaryMethod,
     Correction,
     check_choice,
+    check_decay,
     check_prior,
     corrected_sum,
     mean,
@@ -160,11 +161,11 @@ class PcompTeacher(AbstractComparison):
         L = L_pruning(z, selected by the teacher's sign) + λ Ω
 
     L_pruning is that of `RankPruning`, with its `rule`, `weights` and `warm_up_epochs`. The teacher is the moving
-    average of the network on a view of its own; train with decay 0.97. `consistency="squared"`: Ω is the mean over all
+    average of the network, with this `decay`, on a view of its own. `consistency="squared"`: Ω is the mean over all
     instances of the pairs of Σ_k (p(k) - p̄(k))², summed over both classes; "cross_entropy": of -Σ_k p̄(k) log p(k). λ is
     `consistency_weight`; 10 with decay 0.97 is what public code takes, and there is no ramp-up.
 
-    The released GLWS code has no moving average (decay 0) and takes "cross_entropy", λ = 1 and `weights="released"`
+    The released GLWS code has no moving average (`decay=0`) and takes "cross_entropy", λ = 1 and `weights="released"`
     with `rule="discard"`.
     """
 
@@ -176,6 +177,7 @@ class PcompTeacher(AbstractComparison):
     weights: PruningWeights = "noise"
     consistency: Consistency = "squared"
     consistency_weight: float = 10.0
+    decay: float = 0.97
     warm_up_epochs: int = 5
     view: str = "weak"
     teacher_view: str = "weak_2"
@@ -183,6 +185,12 @@ class PcompTeacher(AbstractComparison):
     def __post_init__(self) -> None:
         check_pruning(self.prior, self.rule, self.weights)
         check_choice("consistency", self.consistency, get_args(Consistency))
+        check_decay("decay", self.decay)
+
+    @property
+    def teacher_decay(self) -> float:
+        """The option `decay`."""
+        return self.decay
 
     def loss(self, step: Step) -> Float[Tensor, ""]:
         """The pruned risk, and the distance to the teacher."""

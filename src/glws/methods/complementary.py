@@ -15,6 +15,7 @@ from torch.nn.functional import one_hot
 
 from glws.data.dataset import WeakDataset
 from glws.errors import DataError
+from glws.methods._recipe import Recipe
 from glws.methods.abstract import Setup
 from glws.methods.confidence_table import AbstractCandidateMethod, candidates_of, excluded_losses, for_groups, within
 from glws.methods.risks import mean
@@ -51,6 +52,23 @@ class ComplementaryLoss(AbstractCandidateMethod):
         if self.variant == "exp":
             return mean(torch.where(candidates, 0.0, log_probs.exp().exp()).sum(1))
         return mean(_log_choices(candidates).to(log_probs) - within(log_probs, candidates).log_likelihood)
+
+    def recipe(self) -> Recipe | None:
+        """MNIST, of the forward correction."""
+        if self.variant != "forward":
+            return None
+        return Recipe(
+            "MNIST with an MLP: the code of Ishida et al.",
+            {
+                "optimizer": "adam",
+                "learning_rate": 5e-05,
+                "weight_decay": 0.0001,
+                "decay_biases": True,
+                "schedule": "constant",
+                "batch_size": 256,
+            },
+            {"hidden": [500]},
+        )
 
 
 @dataclass(frozen=True)
@@ -112,6 +130,21 @@ class ComplementaryRisk(AbstractCandidateMethod):
         counts = one_hot(excluded, len(risks)).sum(0).to(risks)
         weights = counts if self.count_weighted else torch.ones_like(risks)
         return torch.where((risks >= 0).all(), risks.sum(), -(weights * risks.clamp_max(0)).sum())
+
+    def recipe(self) -> Recipe | None:
+        """MNIST."""
+        return Recipe(
+            "MNIST with an MLP: the code of Ishida et al.",
+            {
+                "optimizer": "adam",
+                "learning_rate": 5e-05,
+                "weight_decay": 0.0001,
+                "decay_biases": True,
+                "schedule": "constant",
+                "batch_size": 256,
+            },
+            {"hidden": [500]},
+        )
 
 
 def class_risks(

@@ -14,6 +14,7 @@ from torch.nn import functional
 from glws.data.dataset import WeakDataset
 from glws.data.weaken.pools import down, nearest
 from glws.errors import DataError
+from glws.methods._recipe import Recipe
 from glws.methods.abstract import Epoch, Setup
 from glws.methods.bbe import best_bin_estimate
 from glws.methods.positive_unlabeled import (
@@ -72,6 +73,21 @@ class AbstractValueIgnoring(AbstractPositiveUnlabeled):
     @abstractmethod
     def share(self, epoch: Epoch) -> float:
         """α: the share of positives among the unlabeled instances."""
+
+    def recipe(self) -> Recipe | None:
+        """CIFAR-10."""
+        return Recipe(
+            "CIFAR-10: the code of Garg et al.",
+            {
+                "optimizer": "sgd",
+                "learning_rate": 0.1,
+                "momentum": 0.9,
+                "nesterov": False,
+                "decay_biases": True,
+                "weight_decay": 0.0005,
+                "schedule": "constant",
+            },
+        )
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
+from glws.methods._recipe import Recipe
 from glws.methods.abstract import Epoch, Setup
 from glws.methods.positive_unlabeled import (
     AbstractPositiveUnlabeled,
@@ -123,6 +124,20 @@ class DistPU(AbstractPositiveUnlabeled):
     def _remember(self, state: State, numbers: Int[Tensor, "rows"], logits: Float[Tensor, "rows 2"]) -> None:
         remembered = state["remembered"]
         remembered[numbers.to(remembered.device)] = margin(logits).detach().sigmoid().to(remembered)
+
+    def recipe(self) -> Recipe | None:
+        """CIFAR-10, the first of two stages."""
+        return Recipe(
+            "CIFAR-10, first stage: the code of Zhao et al.",
+            {
+                "optimizer": "adam",
+                "learning_rate": 0.0005,
+                "weight_decay": 0.005,
+                "decay_biases": True,
+                "schedule": "cosine",
+                "final_learning_rate": 0.0,
+            },
+        )
 
 
 def label_distribution_loss(

@@ -16,6 +16,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from glws.data.dataset import Batch, WeakDataset
 from glws.errors import DataError
+from glws.methods._recipe import Recipe
 from glws.methods.abstract import AbstractMethod
 from glws.methods.mean_proportion import check_exact_counts, proportion_loss
 from glws.methods.positive_unlabeled import members
@@ -76,6 +77,21 @@ class LLPVAT(AbstractMethod):
         with frozen_statistics():
             direction = adversarial_direction(step.network, inputs, target, shares, start, self.probe, self.iterations)
             return divergence(step.network, inputs + self.radius * direction, target, shares)
+
+    def recipe(self) -> Recipe | None:
+        """CIFAR-10."""
+        return Recipe(
+            "CIFAR-10: the code of Tsai and Lin",
+            {
+                "optimizer": "adam",
+                "learning_rate": 0.0003,
+                "weight_decay": 0.0,
+                "schedule": "multistep",
+                "milestones": (0.8,),
+                "decay": 0.2,
+                "batch_size": 2,
+            },
+        )
 
 
 def adversarial_direction(

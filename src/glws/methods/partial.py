@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from glws.errors import DataError
+from glws.methods._recipe import Recipe
 from glws.methods.abstract import Setup
 from glws.methods.confidence_table import (
     CONFIDENCES,
@@ -89,6 +90,24 @@ class WeightedCandidates(AbstractCandidateMethod):
         rows = for_groups(step, logits)
         write_confidences(step, shares_within(rows, candidates_of(step, rows)))
 
+    def recipe(self) -> Recipe | None:
+        """CIFAR-10, of PRODEN; RC searched its values on a grid."""
+        if self.weights_from == "fresh_pass":
+            return None
+        return Recipe(
+            "CIFAR-10 with a ResNet: the code of Lv et al.",
+            {
+                "optimizer": "sgd",
+                "learning_rate": 0.05,
+                "momentum": 0.9,
+                "nesterov": False,
+                "decay_biases": True,
+                "weight_decay": 0.001,
+                "schedule": "constant",
+                "batch_size": 256,
+            },
+        )
+
 
 @dataclass(frozen=True)
 class LeveragedWeighted(AbstractCandidateMethod):
@@ -141,6 +160,25 @@ class LeveragedWeighted(AbstractCandidateMethod):
         log_probs = logits.log_softmax(1)
         return -log_probs, -log_sum_of_others(log_probs)
 
+    def recipe(self) -> Recipe | None:
+        """CIFAR-10; the two losses have different values. Their rate falls in each epoch, not in steps."""
+        rate, decay = (0.05, 1e-3) if self.variant == "lws" else (0.01, 1e-2)
+        return Recipe(
+            "CIFAR-10: the code of Wen et al.",
+            {
+                "optimizer": "sgd",
+                "learning_rate": rate,
+                "momentum": 0.9,
+                "nesterov": False,
+                "decay_biases": True,
+                "weight_decay": decay,
+                "schedule": "multistep",
+                "milestones": (0.2, 0.4, 0.6, 0.8),
+                "decay": 0.5,
+                "batch_size": 256,
+            },
+        )
+
 
 @dataclass(frozen=True)
 class RCR(AbstractCandidateMethod):
@@ -189,6 +227,24 @@ class RCR(AbstractCandidateMethod):
 
     def _weight_in(self, epoch: int) -> float:
         return self.weight * min(epoch / self.ramp_epochs, 1.0) if self.ramp_epochs else self.weight
+
+    def recipe(self) -> Recipe | None:
+        """CIFAR-10."""
+        return Recipe(
+            "CIFAR-10: the code of Wu et al.",
+            {
+                "optimizer": "sgd",
+                "learning_rate": 0.1,
+                "momentum": 0.9,
+                "nesterov": False,
+                "decay_biases": True,
+                "weight_decay": 0.0001,
+                "schedule": "multistep",
+                "milestones": (0.5, 0.75),
+                "decay": 0.1,
+                "batch_size": 64,
+            },
+        )
 
 
 def _divergence(

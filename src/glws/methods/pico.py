@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from glws.errors import DataError
+from glws.methods._recipe import Recipe
 from glws.methods.abstract import Setup
 from glws.methods.confidence_table import (
     AbstractCandidateMethod,
@@ -22,11 +22,11 @@ from glws.methods.confidence_table import (
     weighted_cross_entropy,
     write_confidences,
 )
-from glws.methods.risks import mean
+from glws.methods.risks import check_decay, mean
 from glws.methods.step import State, Step
 from glws.models.layers import FullyConnected, fill, uniform_fan_in
 
-HEAD, AVERAGED_HEAD = "projection", "averaged_projection"
+HEAD = "projection"
 QUEUE, QUEUE_LABELS, QUEUE_PLACE, PROTOTYPES = "queue", "queue_labels", "queue_place", "prototypes"
 
 
@@ -57,13 +57,14 @@ class PiCO(AbstractCandidateMethod):
     and the queue of earlier k, positives those among them with the same ỹ. While warming up it has one positive, its
     own k, against the queue. φ goes from the first to the second of `target_momentum`: in epoch e it is that of e - 1.
 
-    The moving average of the network is the loop's: a decay of 0.999 is the published one, and that of `key_momentum`
-    for the head. The places of the queue start with random directions and no label. Unlike in the authors' code, these
-    are unit vectors, and the queue need not be a multiple of the batch.
+    One moving average holds network and head, with decay `key_momentum` from the first step on, as published. The
+    places of the queue start with random directions and no label. Unlike in the authors' code, these are unit vectors,
+    and the queue need not be a multiple of the batch.
     """
 
     summary: ClassVar[str] = "contrastive disambiguation of candidates by prototypes, PiCO (Wang et al., ICLR 2022)"
     needs_teacher: ClassVar[bool] = True
+    teacher_warms_up: ClassVar[bool] = False
 
     contrast_weight: float = 0.5
     temperature: float = 0.07
@@ -84,6 +85,12 @@ class PiCO(AbstractCandidateMethod):
             )
         if len(self.target_momentum) != 2:
             raise DataError(f"PiCO: target_momentum is a first and a last number, found {list(self.target_momentum)}")
+        check_decay("PiCO: key_momentum", self.key_momentum)
+
+    @property
+    def teacher_decay(self) -> float:
+        """The option `key_momentum`, of the network and of the head."""
+        return self.key_momentum
 
     @property
     def trained_view(self) -> str:
@@ -102,11 +109,11 @@ class PiCO(AbstractCandidateMethod):
         }
 
     def modules(self, setup: Setup) -> nn.ModuleDict:
-        """The head that embeds the features, and its moving average, which no optimiser changes."""
+        """The head that embeds the features."""
         width = setup.num_features
         head = nn.Sequential(FullyConnected(width, width), nn.ReLU(), FullyConnected(width, self.dimension))
         fill(head.to(setup.generator.device), setup.generator, uniform_fan_in, uniform_fan_in)
-        return nn.ModuleDict({HEAD: head, AVERAGED_HEAD: deepcopy(head).requires_grad_(False)}).to(setup.device)
+        return nn.ModuleDict({HEAD: head}).to(setup.device)
 
     def loss(self, step: Step) -> Float[Tensor, ""]:
         """The loss of a step; prototypes, targets and queue go on, in the order of the paper's algorithm."""
@@ -121,20 +128,13 @@ class PiCO(AbstractCandidateMethod):
         step.note("contrast", contrast)
         return classification + self.contrast_weight * contrast
 
-    @torch.no_grad()
-    def update(self, step: Step) -> None:
-        """The average of the head follows the head, as the loop's average follows the network."""
-        heads = (step.modules[name].parameters() for name in (AVERAGED_HEAD, HEAD))
-        for averaged, current in zip(*heads, strict=True):
-            averaged.lerp_(current, 1 - self.key_momentum)
-
     def _seen(self, step: Step) -> Seen:
         answer = step.outputs(self.query_view)
         log_probs = for_groups(step, answer.logits).log_softmax(1)
         candidates = candidates_of(step, log_probs)
         queries = _embedded(step.modules[HEAD], for_groups(step, answer.features))
         with torch.no_grad():
-            keys = _embedded(step.modules[AVERAGED_HEAD], for_groups(step, step.teacher(self.key_view).features))
+            keys = _embedded(step.averaged_modules[HEAD], for_groups(step, step.teacher(self.key_view).features))
         return Seen(log_probs, candidates, queries, keys, _best(log_probs.detach(), candidates))
 
     def _move_prototypes(self, step: Step, seen: Seen) -> Int[Tensor, "groups"]:
@@ -168,6 +168,23 @@ class PiCO(AbstractCandidateMethod):
         state[QUEUE] = state[QUEUE].index_copy(0, places, seen.keys[-added:].to(state[QUEUE]))
         state[QUEUE_LABELS] = state[QUEUE_LABELS].index_copy(0, places, seen.labels[-added:])
         state[QUEUE_PLACE] = (state[QUEUE_PLACE] + len(seen.keys)) % self.queue_size
+
+    def recipe(self) -> Recipe | None:
+        """CIFAR-10."""
+        return Recipe(
+            "CIFAR-10: Wang et al., and their code",
+            {
+                "optimizer": "sgd",
+                "learning_rate": 0.01,
+                "momentum": 0.9,
+                "nesterov": False,
+                "decay_biases": True,
+                "weight_decay": 0.001,
+                "schedule": "cosine",
+                "final_learning_rate": 1e-05,
+                "batch_size": 256,
+            },
+        )
 
 
 def moved_prototypes(

@@ -12,6 +12,7 @@ from torch import Tensor
 from glws.data.dataset import Batch, BatchPart, WeakDataset
 from glws.errors import DataError
 from glws.inference.forms import real_instances
+from glws.methods._recipe import Recipe
 from glws.methods.abstract import AbstractMethod
 from glws.methods.risks import Surrogate, check_choice, check_prior, check_two_classes, margin, mean, surrogate
 from glws.methods.step import Step
@@ -106,6 +107,21 @@ class PositiveUnlabeled(AbstractPositiveUnlabeled):
             return fit + rest
         step.note("risk", fit + rest.clamp_min(-self.beta))
         return torch.where(rest.detach() < -self.beta, -self.gamma * rest, fit + rest)
+
+    def recipe(self) -> Recipe | None:
+        """MNIST."""
+        return Recipe(
+            "MNIST with an MLP: the code of Kiryo et al.",
+            {
+                "optimizer": "adam",
+                "learning_rate": 0.001,
+                "weight_decay": 0.005,
+                "betas": (0.9, 0.999),
+                "decay_biases": True,
+                "schedule": "constant",
+            },
+            {"hidden": [300, 300, 300, 300], "batch_norm": True},
+        )
 
 
 def check_unlabeled(method: AbstractMethod, data: WeakDataset) -> None:

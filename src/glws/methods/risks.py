@@ -91,6 +91,12 @@ def check_uneven_prior(prior: float) -> None:
         raise DataError(f"the prior must differ from 1/2 by {SMALLEST_GAP} or more ({why}), found {prior}")
 
 
+def check_decay(name: str, value: float) -> None:
+    """Raises `DataError` unless it can be the decay of a moving average."""
+    if not 0 <= value < 1:
+        raise DataError(f"{name} must be at least 0 and less than 1, found {value:g}")
+
+
 def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     """Raises `DataError` unless the option is one of these."""
     if value not in choices:

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from glws.data.dataset import Batch
+from glws.methods._recipe import Recipe
 from glws.methods.abstract import AbstractMethod, Setup
 from glws.methods.step import State, Step
 from glws.methods.supervised import cross_entropy_of_known
@@ -60,6 +61,23 @@ class AbstractSemiSupervised(AbstractMethod):
     @abstractmethod
     def unlabeled_loss(self, step: Step, rows: Int[Tensor, "unlabeled"], guess: Guess) -> Float[Tensor, ""]:
         """The term of the unlabeled instances, in these rows of the batch."""
+
+    def recipe(self) -> Recipe | None:
+        """CIFAR-10."""
+        return Recipe(
+            "CIFAR-10 as in USB, the code of Wang et al., 2022",
+            {
+                "optimizer": "sgd",
+                "learning_rate": 0.03,
+                "momentum": 0.9,
+                "nesterov": True,
+                "weight_decay": 0.0005,
+                "decay_biases": False,
+                "schedule": "fixmatch",
+                "average": 0.999,
+                "evaluate_average": True,
+            },
+        )
 
 
 @dataclass(frozen=True)

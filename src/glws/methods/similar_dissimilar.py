@@ -39,6 +39,7 @@ Weights = tuple[float, float, float]
 SU: Weights = (1.0, 0.0, 0.0)
 DU: Weights = (0.0, 1.0, 0.0)
 SD: Weights = (0.0, 0.0, 1.0)
+EQUAL: Weights = (1 / 3, 1 / 3, 1 / 3)
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,9 @@ class SimilarDissimilarUnlabeled(AbstractMethod):
 
         L(z, t) = (π ℓ(tz) - (1-π) ℓ(-tz)) / (2π-1)     L̃(z) = (ℓ(z) - ℓ(-z)) / (2π-1)     π_S = π² + (1-π)² = 1 - π_D
 
-    Means are over the instances of pairs. `weights` are γ. Without them each batch takes the risk of what it holds: SD,
-    or SU or DU where there is one sort of pairs; all are unbiased. A batch that lacks what a risk needs has loss 0.
+    Means are over the instances of pairs. `weights` are γ. Without them each batch takes the mean of the three risks,
+    or SU or DU where it holds one sort of pairs; all are unbiased. `weights=SD` leaves the unlabeled instances out. A
+    batch that lacks what a risk needs has loss 0.
 
     On pairs alone SD is `RiskSD`. `prior` overrides π, the share of positives among the unlabeled; at 1/2 the classes
     cannot be told apart. The terms grow like 1 / (2π-1), and a flexible network pushes the estimate far below 0:
@@ -170,7 +172,7 @@ def _needed(weights: Weights) -> tuple[bool, bool, bool]:
 
 
 def _usable(num_similar: int, num_dissimilar: int) -> Weights:
-    """The risk of what there is."""
+    """All risks that a batch with so many instances in pairs allows, equally weighted."""
     if num_similar and num_dissimilar:
-        return SD
+        return EQUAL
     return SU if num_similar else DU

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from glws.methods._recipe import Recipe
 from glws.methods.risks import (
     AbstractBinaryMethod,
     check_choice,
@@ -62,6 +63,23 @@ class Sconf(AbstractBinaryMethod):
         scores = pair_scores(step.logits(self.view), part)
         risks = similarity_confidence_risks(scores, part.weak.confidence.to(scores), self.prior)
         return torch.stack([corrected_similarity_risk(risk, self.correction) for risk in risks]).sum()
+
+    def recipe(self) -> Recipe | None:
+        """MNIST."""
+        return Recipe(
+            "MNIST with an MLP: the demo of Cao et al.",
+            {
+                "optimizer": "adam",
+                "learning_rate": 0.001,
+                "weight_decay": 0.001,
+                "decay_biases": True,
+                "schedule": "multistep",
+                "milestones": (1 / 3, 2 / 3),
+                "decay": 0.1,
+                "batch_size": 3000,
+            },
+            {"hidden": [500, 500]},
+        )
 
 
 def similarity_confidence_risks(

@@ -51,7 +51,8 @@ class Step:
 
     `batch` holds every group of the step. `view(name)` gives its instances as the network takes them: "weak" or
     "strong" ones augmented, "plain" ones as they are; "weak_2" is another draw of the weak view, and so on. `network`
-    is the one that learns, `averaged` its moving average (only where the method or the training asks for one). In
+    is the one that learns, `averaged` its moving average (only where the method or the training asks for one), and
+    `averaged_modules` are the moving averages of `modules`, by the same decay. In
     distributed training a process sees its own share of the instances, but the answers of all: outputs are those of all
     rows, with gradients through one's own. `state` and `modules` are what the method asked for in `init` and `modules`;
     `notes` are numbers for the log, scalars that are averaged over an epoch.
@@ -63,6 +64,7 @@ class Step:
     averaged: Network | None = None
     state: State = field(default_factory=dict)
     modules: nn.ModuleDict = field(default_factory=nn.ModuleDict)
+    averaged_modules: nn.ModuleDict = field(default_factory=nn.ModuleDict)
     progress: Progress = field(default_factory=Progress)
     generator: torch.Generator = field(default_factory=torch.Generator)
     notes: dict[str, Tensor] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from glws.data.dataset import WeakDataset
 from glws.errors import DataError
+from glws.methods._recipe import Recipe
 from glws.methods.abstract import AbstractMethod
 from glws.methods.positive_unlabeled import (
     RiskParts,
@@ -85,6 +86,21 @@ class UnlabeledUnlabeled(AbstractMethod):
         if self.correction == "leaky":
             return torch.where(risk < 0, self.slope * risk, risk)
         return corrected(risk, self.correction)
+
+    def recipe(self) -> Recipe | None:
+        """MNIST; the logistic loss has a tenth of the rate of the sigmoid. Keras doubles the weight in a penalty."""
+        rate = 1e-4 if self.surrogate == "logistic" else 1e-3
+        return Recipe(
+            "MNIST with an MLP: the code of Lu et al.",
+            {
+                "optimizer": "sgd",
+                "learning_rate": rate,
+                "momentum": 0.0,
+                "weight_decay": 0.0002,
+                "schedule": "constant",
+            },
+            {"hidden": [300, 300, 300, 300], "batch_norm": True},
+        )
 
 
 def two_set_parts(

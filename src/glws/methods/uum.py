@@ -12,6 +12,7 @@ from torch import Tensor
 
 from glws.inference import Posterior, infer
 from glws.inference.joint import STATE_BUDGET
+from glws.methods._recipe import Recipe
 from glws.methods.abstract import AbstractMethod, Setup
 from glws.methods.step import State, Step
 from glws.objective import unchecked_em_loss
@@ -102,6 +103,17 @@ class UUM(AbstractMethod):
         numbers = step.batch.numbers.to(step.state["seen"].device)
         seen, known = step.state["seen"][numbers] > 0, step.state["log_probs"][numbers]
         return torch.where(seen[:, None], known.to(now), now)
+
+    def recipe(self) -> Recipe | None:
+        """The values of the published commands."""
+        return Recipe(
+            "the published commands of Wei et al.",
+            {
+                "optimizer": "adam",
+                "learning_rate": 0.001,
+                "batch_size": 128,
+            },
+        )
 
 
 def weighted_cross_entropy(

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
+from glws.methods._recipe import Recipe
 from glws.methods.abstract import Epoch, Setup
 from glws.methods.positive_unlabeled import (
     AbstractPositiveUnlabeled,
@@ -77,6 +78,21 @@ class VPU(AbstractPositiveUnlabeled):
         """
         log_share = (functional.logsigmoid(margin(logits)) - state["log_greatest"].to(logits)).clamp_max(0)
         return torch.stack([(-log_share.expm1()).log(), log_share], -1)
+
+    def recipe(self) -> Recipe | None:
+        """Fashion-MNIST."""
+        return Recipe(
+            "Fashion-MNIST: the code of Chen et al.",
+            {
+                "optimizer": "adam",
+                "learning_rate": 0.0003,
+                "weight_decay": 0.0,
+                "betas": (0.5, 0.99),
+                "schedule": "multistep",
+                "milestones": (0.38, 0.78),
+                "decay": 0.5,
+            },
+        )
 
 
 def variational_risk(positive: Float[Tensor, "positives"], unlabeled: Float[Tensor, "unlabeled"]) -> Float[Tensor, ""]:

@@ -17,6 +17,8 @@ from glws.models.layers import FullyConnected, check_share, fill, he_fan_in, uni
 class MLP(nn.Module):
     """Hidden layers of the widths given, each followed by a ReLU and, where asked for, dropout.
 
+    With `batch_norm` the layers have batch norm before the ReLU, and no bias; a batch in training has two rows or more.
+
     Hidden weights start normal of variance 2 / fan-in, those of the output uniform within ±1/√fan-in, biases at 0.
     Dropout draws from torch's global stream, as `nn.Dropout` does.
 
@@ -30,13 +32,18 @@ class MLP(nn.Module):
         num_classes: int,
         hidden: Sequence[int] = (256, 256),
         dropout: float = 0.0,
+        batch_norm: bool = False,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         if any(width < 1 for width in hidden):
             raise DataError(f"hidden layers have at least one unit each, got {list(hidden)}")
         widths = [math.prod(input_shape), *hidden]
-        self.hidden = nn.ModuleList(FullyConnected(before, after) for before, after in pairwise(widths))
+        self.hidden = nn.ModuleList(
+            FullyConnected(before, after, bias=not batch_norm) for before, after in pairwise(widths)
+        )
+        self.has_batch_norm = batch_norm
+        self.norms = nn.ModuleList(nn.BatchNorm1d(width) if batch_norm else nn.Identity() for width in hidden)
         self.dropout = nn.Dropout(check_share("dropout", dropout))
         self.output = FullyConnected(widths[-1], num_classes)
         generator = torch.Generator().manual_seed(0) if generator is None else generator
@@ -46,7 +53,9 @@ class MLP(nn.Module):
     def forward(self, instances: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch classes"]:
         """The logits."""
         features = instances.flatten(1)
-        for layer in self.hidden:
-            features = self.dropout(layer(features).relu())
+        if self.training and self.has_batch_norm and len(features) == 1:
+            raise DataError("batch norm needs two rows or more in a batch; choose another batch size")
+        for layer, norm in zip(self.hidden, self.norms, strict=True):
+            features = self.dropout(norm(layer(features)).relu())
         logits: Tensor = self.output(features)
         return logits

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from glws.data.dataset import Instances, WeakDataset, instances_of
+from glws.data.groups import Groups
 from glws.data.tables.shard import ShardInstances
 from glws.evaluation import (
     BagAccuracy,
@@ -23,6 +24,7 @@ from glws.evaluation import (
     weak_scores,
 )
 from glws.inference import Posterior
+from glws.methods.step import Outputs
 from glws.training.world import World
 
 AT_ONCE = 1024
@@ -30,6 +32,9 @@ GROUPS_AT_ONCE = 256
 
 Predict = Callable[[Tensor], Float[Tensor, "rows classes"]]
 """From instances as they lie to log-probabilities, in the plain view."""
+
+ReadGroups = Callable[[Outputs, Tensor], Float[Tensor, "groups classes"]]
+"""From outputs [groups, instances, ...] and the lengths of the groups to what each group is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +73,23 @@ def _sharing(instances: Instances, world: World | None) -> World:
     if isinstance(instances, ShardInstances):
         return World(instances.rank, len(instances.bounds) - 1, instances.bounds)
     return replace(world or World(), bounds=None)
+
+
+@torch.no_grad()
+def group_probs_of(
+    instances: Instances, groups: Groups, answers: Callable[[Tensor], Outputs], read: ReadGroups
+) -> Float[Tensor, "groups classes"]:
+    """What groups are, on the CPU: `answers` are those of the network to instances, and `read` is the method's."""
+    groups.check(len(instances))
+    found = []
+    for chosen in torch.split(torch.arange(len(groups)), GROUPS_AT_ONCE):
+        table, lengths = groups.padded(chosen)
+        numbers, rows = torch.unique(table, return_inverse=True)
+        pieces = [answers(instances.take(piece)) for piece in torch.split(numbers, AT_ONCE)]
+        logits, features = (torch.cat(values) for values in zip(*pieces, strict=True))
+        laid_out = (values[rows.to(values.device)] for values in (logits, features))
+        found.append(read(Outputs(*laid_out), lengths).cpu())
+    return torch.cat(found)
 
 
 def labelled_scores(test: Labelled, predict: Predict, world: World | None = None) -> dict[str, float]:

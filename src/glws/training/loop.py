@@ -5,22 +5,25 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from glws.data.augment import Views, views
-from glws.data.dataset import Batch, WeakDataset
-from glws.errors import DataError
+from glws.data.dataset import Batch, WeakDataset, instances_of
+from glws.data.groups import Groups
+from glws.errors import ConfigError, DataError
 from glws.evaluation import as_if_even
 from glws.inference.problem import without_waiting
 from glws.methods import GLWS, AbstractMethod
 from glws.methods.abstract import Epoch, Setup
-from glws.methods.step import Outputs, Progress, Step
+from glws.methods.step import Outputs, Progress, State, Step
 from glws.training.config import TrainingConfig
 from glws.training.devices import DeviceInstances, batch_on, chosen_device, on_device, repeatable, seed_global
-from glws.training.evaluate import AT_ONCE, Labelled, Predict, held_out_scores, labelled_scores
+from glws.training.evaluate import AT_ONCE, Labelled, Predict, group_probs_of, held_out_scores, labelled_scores
 from glws.training.graphs import ViewGraphs
 from glws.training.guard import collapse, implied_rates
 from glws.training.host_objective import loss_on_host
@@ -36,11 +39,16 @@ from glws.training.step_graphs import StepGraphs
 from glws.training.world import World
 
 Row = dict[str, float | int | str]
+PredictGroups = Callable[[Any, Any], Float[Tensor, "groups classes"]]
+"""From instances and groups, each as `WeakDataset` takes them, to what each group is."""
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
     """What training leaves: the network, a row of numbers for each epoch, and what the guard had to say.
+
+    `modules` are the trained networks of the method, and `state` is what it remembers. Of a method that predicts whole
+    groups, `predict_groups(instances, groups)` gives the probabilities [groups, classes] of what they are.
 
     `predict` gives log-probabilities for instances as the data hold them; `judged` are those that test scores are of,
     which differ from them where the training was told the shares of the classes. `stopped_by` is the number of the
@@ -52,6 +60,9 @@ class Fitted:
     warnings: list[str]
     predict: Predict
     judged: Predict
+    predict_groups: PredictGroups
+    modules: nn.ModuleDict
+    state: State
     stopped_by: int | None = None
 
     def stop_if_asked(self) -> None:
@@ -126,7 +137,9 @@ class Training:
         ready(self.modules, config, self.device)
         self.state = method.init(setup)
         needs_copy = config.average is not None or method.needs_teacher
+        self.decay = _decay(method, config)
         self.averaged = averaged_copy(self.model) if needs_copy else None
+        self.averaged_modules = averaged_copy(self.modules) if needs_copy else nn.ModuleDict()
         self.optimizer = build_optimizer([self.model, self.modules], config, self.device)
         self.meters = Meters(self.num_classes, self.device)
         self.implied = implied_rates(data)
@@ -171,7 +184,17 @@ class Training:
                     break
             is_cut = self.step < last
         stopped_by = (stop.received or signal.SIGTERM) if is_cut else None
-        return Fitted(self.model, self.history, self.warnings, self.predict, self.judged, stopped_by)
+        return Fitted(
+            self.model,
+            self.history,
+            self.warnings,
+            self.predict,
+            self.judged,
+            self.predict_groups,
+            self.modules,
+            self.state,
+            stopped_by,
+        )
 
     @property
     def progress(self) -> Progress:
@@ -230,10 +253,11 @@ class Training:
         self.meters.note(step.notes, step.seen())
 
     def _move(self) -> None:
-        """The weights follow the gradients, and their average follows them."""
+        """The weights follow the gradients, and their moving average follows them."""
         self.optimizer.step()
         if self.averaged is not None:
-            average(self.averaged, self.model, DECAY if self.config.average is None else self.config.average, self.step)
+            for copy, model in ((self.averaged, self.model), (self.averaged_modules, self.modules)):
+                average(copy, model, self.decay, self.step, self.method.teacher_warms_up)
 
     def _step(self, progress: Progress) -> Step:
         batch = self._batch(progress.epoch, progress.step % self.order.steps_per_epoch)
@@ -244,6 +268,7 @@ class Training:
             averaged=self._teacher,
             state=self.state,
             modules=self.modules,
+            averaged_modules=self.averaged_modules,
             progress=progress,
             generator=derived_generator(self.device, self.config.seed, "method", self.step, self.world.rank),
         )
@@ -349,13 +374,26 @@ class Training:
         """The predictions that test scores are of: as if all classes were as frequent, where their shares are told."""
         return as_if_even(self.predict(instances), self.config.shares)
 
+    def predict_groups(self, instances: Any, groups: Any) -> Float[Tensor, "groups classes"]:
+        """What groups of instances are, in the plain view, by the networks that are evaluated."""
+        modules = self.averaged_modules if self._evaluates_average else self.modules
+        read = partial(self.method.group_probs, modules=modules)
+        return group_probs_of(instances_of(instances), Groups.of(groups), self._outputs, read)
+
+    @property
+    def _evaluates_average(self) -> bool:
+        return self.config.evaluate_average and self.averaged is not None
+
     def _logits(self, instances: Tensor) -> Float[Tensor, "rows classes"]:
-        model = self.averaged if self.config.evaluate_average and self.averaged is not None else self.model
+        return self._outputs(instances).logits
+
+    def _outputs(self, instances: Tensor) -> Outputs:
+        model = self.averaged if self._evaluates_average and self.averaged is not None else self.model
         was_training = model.training
         forward = Forward(model.eval(), self.config, self.device, World())
-        outputs: Outputs = forward(self._plain(instances))
+        outputs = forward(self._plain(instances))
         model.train(was_training)
-        return outputs.logits
+        return outputs
 
     def _plain(self, instances: Tensor) -> Tensor:
         return self.views.plain(instances.to(self.device), torch.Generator(self.device))
@@ -373,7 +411,18 @@ class Training:
         return Setup(self.data, self.num_classes, features, self.device, generator)
 
 
+def _decay(method: AbstractMethod, config: TrainingConfig) -> float:
+    """The decay of the moving average: that of the method, or of the training where the method leaves it open."""
+    own, name = method.teacher_decay, type(method).__name__
+    if own is not None and config.average not in (None, own):
+        raise ConfigError(
+            f"`training.average` is {config.average:g}, but {name} averages with decay {own:g}; "
+            "leave it out and set the option of the method"
+        )
+    return next((decay for decay in (own, config.average) if decay is not None), DECAY)
+
+
 SETTLED_BY = 8192
 """So many instances, or all of an epoch, tell what the statistics of batch norm are."""
 DECAY = 0.999
-"""Of the moving average, where a method asks for a teacher and the configuration does not say."""
+"""Of the moving average, where a method asks for a teacher and neither it nor the configuration says."""

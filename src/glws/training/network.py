@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -19,6 +19,8 @@ from glws.methods.step import Outputs
 from glws.training.config import TrainingConfig
 from glws.training.graphs import NetworkGraphs
 from glws.training.world import World
+
+Module = TypeVar("Module", bound=nn.Module)
 
 
 class WithFeatures(nn.Module):
@@ -110,7 +112,7 @@ def laid_out(instances: Tensor) -> Tensor:
     return instances
 
 
-def ready(model: nn.Module, config: TrainingConfig, device: torch.device) -> nn.Module:
+def ready(model: Module, config: TrainingConfig, device: torch.device) -> Module:
     """The network on its device, in the precision its weights are kept in."""
     dtype = torch.float64 if config.precision == "float64" else torch.float32
     model = model.to(device, dtype)
@@ -119,21 +121,24 @@ def ready(model: nn.Module, config: TrainingConfig, device: torch.device) -> nn.
     return model
 
 
-def averaged_copy(model: nn.Module) -> nn.Module:
+def averaged_copy(model: Module) -> Module:
     """A copy to average into: the teacher at the start."""
     copy = deepcopy(model)
     return copy.requires_grad_(False)
 
 
 @torch.no_grad()
-def average(copy: nn.Module, model: nn.Module, decay: float, step: int) -> None:
-    """copy ← decay · copy + (1 - decay) · model; less decay at first, so that the start is soon forgotten.
+def average(copy: nn.Module, model: nn.Module, decay: float, step: int, warms_up: bool = True) -> None:
+    """copy ← decay · copy + (1 - decay) · model; where it warms up, less decay at first, to forget the start soon.
 
     Buffers (the statistics of batch norm) are taken as they are. They are not those of the averaged weights, which are
     worked out where the average is evaluated (`Forward.settle`).
     """
-    weight = 1 - min(decay, (1 + step) / (10 + step))
-    torch._foreach_lerp_(list(copy.parameters()), [w.detach() for w in model.parameters()], weight)
+    weight = 1 - (min(decay, (1 + step) / (10 + step)) if warms_up else decay)
+    averages: list[Tensor] = list(copy.parameters())
+    weights = [each.detach() for each in model.parameters()]
+    if averages:
+        torch._foreach_lerp_(averages, weights, weight)
     for mine, other in zip(copy.buffers(), model.buffers(), strict=True):
         mine.copy_(other)
 

@@ -14,8 +14,9 @@ from glws.training.config import TrainingConfig
 def learning_rate(config: TrainingConfig, share: float) -> float:
     """The rate when so much of training, from 0 to 1, is over.
 
-    cosine: from the first to the final rate along half a cosine. multistep: times `decay` at each milestone. During the
-    `warm_up` it rises from nothing to what it then would be.
+    cosine: from the first to the final rate along half a cosine, again after each restart; the parts are equally long.
+    fixmatch: times cos(7π/16 · share). multistep: times `decay` at each milestone. During the `warm_up` it rises from
+    nothing to what it then would be.
 
     >>> config = TrainingConfig(learning_rate=1.0, final_learning_rate=0.0)
     >>> [round(learning_rate(config, share), 3) for share in (0, 0.5, 1)]
@@ -30,7 +31,10 @@ def learning_rate(config: TrainingConfig, share: float) -> float:
 def _without_warm_up(config: TrainingConfig, share: float) -> float:
     first, last = config.learning_rate, min(config.final_learning_rate, config.learning_rate)
     if config.schedule == "cosine":
-        return last + (first - last) * (1 + math.cos(math.pi * share)) / 2
+        part = share if share >= 1 else share * (config.restarts + 1) % 1
+        return last + (first - last) * (1 + math.cos(math.pi * part)) / 2
+    if config.schedule == "fixmatch":
+        return first * math.cos(7 * math.pi / 16 * share)
     if config.schedule == "multistep":
         return first * config.decay ** sum(share >= milestone for milestone in config.milestones)
     return first
@@ -39,16 +43,20 @@ def _without_warm_up(config: TrainingConfig, share: float) -> float:
 def build_optimizer(
     modules: Iterable[nn.Module], config: TrainingConfig, device: torch.device
 ) -> torch.optim.Optimizer:
-    """AdamW or SGD with Nesterov momentum; biases and other parameters of one axis are not decayed."""
+    """The optimiser of torch that the configuration names, over all weights that are trained."""
     parameters = [weight for module in modules for weight in module.parameters() if weight.requires_grad]
     matrices = [weight for weight in parameters if weight.ndim > 1]
     vectors = [weight for weight in parameters if weight.ndim <= 1]
-    groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+    decays = (config.weight_decay, config.weight_decay if config.decay_biases else 0.0)
+    groups = [
+        {"params": params, "weight_decay": decay} for params, decay in zip((matrices, vectors), decays, strict=True)
+    ]
     fused = device.type == "cuda"
     if config.optimizer == "sgd":
-        nesterov = config.momentum > 0
+        nesterov = config.nesterov and config.momentum > 0
         return torch.optim.SGD(groups, config.learning_rate, config.momentum, nesterov=nesterov, fused=fused)
-    return torch.optim.AdamW(groups, config.learning_rate, fused=fused)
+    kind = torch.optim.Adam if config.optimizer == "adam" else torch.optim.AdamW
+    return kind(groups, config.learning_rate, config.betas, fused=fused)
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:

@@ -77,6 +77,7 @@ def _parts(training: Training) -> dict[str, Mapping[str, Tensor]]:
         "model": training.model.state_dict(),
         "averaged": averaged,
         "modules": training.modules.state_dict(),
+        "averaged_modules": training.averaged_modules.state_dict(),
         "optimizer": optimizer_tensors(training.optimizer),
         "state": training.state,
         "meters": training.meters.tensors,
@@ -101,6 +102,7 @@ def _put_back(training: Training, found: Saved) -> None:
         if training.averaged is not None:
             training.averaged.load_state_dict(pieces["averaged"])
         training.modules.load_state_dict(pieces["modules"])
+        training.averaged_modules.load_state_dict(pieces["averaged_modules"])
         restore_optimizer(training.optimizer, pieces["optimizer"])
     except (RuntimeError, ValueError, KeyError) as error:
         reason = " ".join(str(error).split())[:200]
@@ -113,13 +115,19 @@ def _put_back(training: Training, found: Saved) -> None:
     training.step = found.step
 
 
-def trained_weights(run: RunFolder, report: Callable[[str], None] = print) -> dict[str, Tensor]:
-    """The weights of the network that a training is evaluated by, from the newest sound snapshot of a run."""
+def trained_weights(
+    run: RunFolder, report: Callable[[str], None] = print, of_modules: bool = False
+) -> dict[str, Tensor]:
+    """The weights of the network that a training is evaluated by, from the newest sound snapshot of a run.
+
+    Or those of the modules of its method.
+    """
     found = latest(run.path / CHECKPOINTS, report, run.owner)
     if found is None:
         raise CheckpointError(f"{run.path}: there is no checkpoint to read a network from")
     tensors = found.checkpoint.tensors
     training = run.config.get("training")
     wants_average = isinstance(training, dict) and training.get("evaluate_average")
-    part = "averaged/" if wants_average and any(key.startswith("averaged/") for key in tensors) else "model/"
+    whole, average = ("modules/", "averaged_modules/") if of_modules else ("model/", "averaged/")
+    part = average if wants_average and any(key.startswith(average) for key in tensors) else whole
     return {key.removeprefix(part): value for key, value in tensors.items() if key.startswith(part)}
