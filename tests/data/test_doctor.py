@@ -3,7 +3,8 @@
 import torch
 
 from glws.data.dataset import WeakDataset
-from glws.data.doctor import Finding, _parts, examine, names_are_known
+from glws.data._distinct import Distinct
+from glws.data.doctor import Finding, examine, names_are_known
 from glws.supervision import Constraints, Labels, PairComparison, PairSimilarity, PartialLabels, Proportions, Unlabeled
 
 BINARY = ["benign", "malignant"]
@@ -24,7 +25,7 @@ def test_infeasible_groups_are_named() -> None:
     finding = found(data, BINARY)["infeasible groups"]
     assert finding.level == "error"
     assert finding.groups == (1,)
-    assert "group 1: exactly 5 of class malignant cannot hold in a group of 3 instances" in finding.message
+    assert "exactly 5 of class malignant in a group of 3 instances (group 1)" in finding.message
 
 
 def test_contradictions_on_shared_instances_are_found_through_several_groups() -> None:
@@ -45,20 +46,20 @@ def test_empty_groups_and_unused_instances_are_mentioned() -> None:
     data = WeakDataset(torch.zeros(9, 1), [[0, 1], [], [2]], Proportions.of([1, 0, 1]))
     findings = found(data, BINARY)
     assert findings["empty groups"].groups == (1,)
-    assert "nothing is known about 6 instances of 9" in findings["unused instances"].message
+    assert "6 instances of 9 in no group: nothing is known about them" in findings["unused instances"].message
     assert "1 group of one instance" in findings["single instances"].message
 
 
 def test_classes_without_room_are_mentioned() -> None:
     masks = [[1, 1, 0], [0, 1, 0]]
     finding = found(WeakDataset(torch.zeros(2, 1), [[0], [1]], PartialLabels.of(masks)), ["a", "b", "c"])
-    assert "no weak label leaves room for class 'c'" in finding["classes never possible"].message
+    assert "no instance can be of class 'c': the weak labels exclude it everywhere" in finding["classes never possible"].message
 
 
 def test_classes_that_nothing_speaks_for_are_mentioned() -> None:
     data = WeakDataset(torch.zeros(3, 1), [[0], [1], [2]], Labels.of([0, 1, -1], 3))
     findings = found(data, ["a", "b", "c"])
-    assert "no weak label ever makes class 'c' more likely" in findings["classes never mentioned"].message
+    assert "no weak label makes class 'c' more likely anywhere" in findings["classes never mentioned"].message
     pairs = WeakDataset(torch.zeros(2, 1), [[0, 1]], PairSimilarity.of([1], 3))
     assert "classes never mentioned" not in found(pairs, ["a", "b", "c"])
 
@@ -67,7 +68,7 @@ def test_a_prior_that_contradicts_the_counts_is_mentioned() -> None:
     groups = [[list(range(10))], [list(range(10, 20))]]
     data = WeakDataset(torch.zeros(20, 1), groups, [Proportions.of([1]), Unlabeled.of([0.7])])
     finding = found(data, BINARY)["contradicting rates"]
-    assert "Proportions implies 90% of class 'benign'" in finding.message
+    assert "Proportions states 90% of class 'benign'" in finding.message
     assert "Unlabeled 30%" in finding.message
     agreeing = WeakDataset(torch.zeros(20, 1), groups, [Proportions.of([7]), Unlabeled.of([0.7])])
     assert "contradicting rates" not in found(agreeing, BINARY)
@@ -75,7 +76,7 @@ def test_a_prior_that_contradicts_the_counts_is_mentioned() -> None:
 
 def test_labels_known_only_up_to_their_names_are_mentioned() -> None:
     data = WeakDataset(torch.zeros(4, 1), [[0, 1], [2, 3]], PairSimilarity.of([1, 0], 2))
-    assert "'benign' and 'malignant' can be exchanged" in found(data, BINARY)["exchangeable classes"].message
+    assert "do not identify which of the classes 'benign' and 'malignant' is which" in found(data, BINARY)["exchangeable classes"].message
     settled = [PairSimilarity.of([1, 0], 2), Labels.of([1], 2)]
     with_one_label = WeakDataset(torch.zeros(4, 1), [[[0, 1], [2, 3]], [[0]]], settled)
     assert "exchangeable classes" not in found(with_one_label, BINARY)
@@ -93,26 +94,24 @@ def test_names_are_known_when_some_group_tells_all_classes_apart_however_late() 
 
 def test_classes_that_can_all_be_exchanged_are_mentioned_at_once() -> None:
     data = WeakDataset(torch.zeros(2, 1), [[0, 1]], Constraints.of(["count(3) == 1"], 4), check=False)
-    assert "'0', '1' and '2' can be exchanged" in found(data, list("0123"))["exchangeable classes"].message
+    assert "which of the classes '0', '1' and '2' is which" in found(data, list("0123"))["exchangeable classes"].message
     pairs = WeakDataset(torch.zeros(2, 1), [[0, 1]], PairSimilarity.of([True], num_classes=5))
     assert [finding.check for finding in examine(pairs, list("abcde"))].count("exchangeable classes") == 1
 
 
 def test_groups_are_asked_about_in_pieces_that_fit_however_long_one_of_them_is() -> None:
-    size = 800_000
-    groups = [torch.tensor([0, 1])] * 3000 + [torch.arange(size)] * 2
-    data = WeakDataset(torch.zeros(size, 1), groups, Proportions.of([1] * 3002), check=False)
-    (part,) = _parts(data)
-    assert [len(piece.groups) for piece in part.pieces()] == [20, 40, 80, 160, 320, 640, 1280, 460, 1, 1]
-    assert part.some_from(2999, 2).group_names == [2999]
-    assert names_are_known(data)  # of pairs one is positive, of the last all but one are not
+    sizes = torch.tensor([*range(2, 1002), 800_000, 800_000])
+    data = Distinct.of(Proportions.of([*[1] * 1000, 1, 2]), sizes)
+    assert [len(piece.lengths) for piece in data.pieces()] == [20, 40, 80, 160, 320, 380, 1, 1]
+    groups = [torch.tensor([0, 1])] * 3000 + [torch.arange(8000)]
+    assert names_are_known(WeakDataset(torch.zeros(8000, 1), groups, Proportions.of([1] * 3001), check=False))
 
 
 def test_a_constant_classifier_that_satisfies_everything_is_mentioned() -> None:
     pairs = [[0, 1], [2, 3]]
     literal = WeakDataset(torch.zeros(4, 1), pairs, PairComparison.of([0, 0], 2, ties="paper"))
     finding = found(literal, BINARY)["constant classifier"]
-    assert "predicting 'benign' or 'malignant' everywhere" in finding.message
+    assert "predicting 'benign' or 'malignant' for every instance satisfies" in finding.message
     ours = WeakDataset(torch.zeros(4, 1), pairs, PairComparison.of([0, 0], 2))
     assert "constant classifier" not in found(ours, BINARY)
 
