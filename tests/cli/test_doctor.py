@@ -48,7 +48,7 @@ def test_infeasible_groups_are_errors_by_their_own_names(described: Path, capsys
     assert run(["doctor", str(described)]) == 1
     printed = capsys.readouterr().out
     assert "error: Proportions: no labeling satisfies 1 group: " in printed
-    assert "exactly 3 of class malignant in a group of 2 instances (group b)" in printed
+    assert "exactly 3 of class malignant cannot hold in a group of 2 instances (group b)" in printed
 
 
 def test_findings_can_be_had_as_json(described: Path, capsys: pytest.CaptureFixture[str]) -> None:

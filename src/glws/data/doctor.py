@@ -33,6 +33,8 @@ MOST_EXAMPLES = 3
 """Messages show so many different sentences about groups."""
 RARE = 0.01
 """How likely a class is to somebody who takes it to be rare."""
+ROUNDED = 0.05
+"""Shares that differ by less, where counts differ by less than 1/2, are equal but for the rounding of counts."""
 FAR_APART = 0.2
 """Two kinds contradict each other when their rates of a class differ by more than this."""
 
@@ -128,9 +130,15 @@ def _listed(words: Sequence[str], most: int = MOST_NAMES, between: str = ", ", l
     return words[0] if len(words) == 1 else f"{between.join(words[:-1])}{last}{words[-1]}"
 
 
+def _classes(names: Sequence[str]) -> str:
+    """Some classes, by name: "class 'a'", "class 'a' or 'b'"."""
+    return f"class {_listed([repr(name) for name in names], last=' or ')}"
+
+
 def _about(part: Part, group: int, classes: Sequence[str]) -> str:
     """What is known about a group, and its size."""
-    return f"{part.weak.describe(group, classes)} in a group of {_number(int(part.groups.lengths[group]), 'instance')}"
+    length = _number(int(part.groups.lengths[group]), "instance")
+    return f"{part.weak.describe(group, classes)} cannot hold in a group of {length}"
 
 
 def infeasible_groups(parts: Sequence[Part], size: int, classes: Sequence[str]) -> Iterator[Finding]:
@@ -164,10 +172,13 @@ def contradictions(parts: Sequence[Part], size: int, classes: Sequence[str]) -> 
                 f"the groups that share instances with them: the search was stopped ({part.some(left)})"
             )
             yield Finding("note", "undecided groups", message, tuple(left))
-    for name, is_possible in zip(classes, verdict.allowed.any(0).tolist(), strict=True):
-        if not is_possible:
-            message = f"no instance can be of class {name!r}: the weak labels exclude it everywhere"
-            yield Finding("warning", "classes never possible", message)
+    excluded = [
+        name for name, is_possible in zip(classes, verdict.allowed.any(0).tolist(), strict=True) if not is_possible
+    ]
+    if excluded:
+        yield Finding(
+            "warning", "classes never possible", f"no instance can be of {_classes(excluded)}, by its weak labels"
+        )
 
 
 def _decided(parts: Sequence[Part], size: int, num_classes: int) -> Verdict:
@@ -187,7 +198,7 @@ def small_groups(parts: Sequence[Part], size: int, classes: Sequence[str]) -> It
     for part in parts:
         empty = (part.groups.lengths == 0).nonzero()[:, 0].tolist()
         if empty:
-            message = f"{part.name}: {_number(len(empty), 'group')} without any instance ({part.some(empty)})"
+            message = f"{part.name}: {_number(len(empty), 'group')} without instances ({part.some(empty)})"
             yield Finding("warning", "empty groups", message, tuple(empty))
         alone = int((part.groups.lengths == 1).sum())
         if 0 < alone < len(part.groups):
@@ -195,8 +206,9 @@ def small_groups(parts: Sequence[Part], size: int, classes: Sequence[str]) -> It
     used = torch.zeros(size, dtype=torch.bool)
     used[torch.cat([part.groups.indices for part in parts])] = True
     if not bool(used.all()):
-        unused = _number(int((~used).sum()), "instance")
-        yield Finding("note", "unused instances", f"{unused} of {size:,} in no group: nothing is known about them")
+        unused = int((~used).sum())
+        message = f"{unused:,} of {_number(size, 'instance')} in no group: training does not use them"
+        yield Finding("note", "unused instances", message)
 
 
 def silent_classes(parts: Sequence[Part], size: int, classes: Sequence[str]) -> Iterator[Finding]:
@@ -206,10 +218,10 @@ def silent_classes(parts: Sequence[Part], size: int, classes: Sequence[str]) -> 
     """
     raised = [_highest(parts, number, len(classes)) for number in range(len(classes))]
     silent = [0 < highest <= RARE + 1e-9 for highest in raised]
-    if not all(silent):
-        for name in [name for name, is_silent in zip(classes, silent, strict=True) if is_silent]:
-            message = f"no weak label makes class {name!r} more likely anywhere: a model cannot learn it from them"
-            yield Finding("warning", "classes never mentioned", message)
+    if any(silent) and not all(silent):
+        names = _classes([name for name, is_silent in zip(classes, silent, strict=True) if is_silent])
+        message = f"no weak label makes {names} more likely for any instance: a model can hardly learn to predict that"
+        yield Finding("warning", "classes never mentioned", message)
 
 
 def _highest(parts: Sequence[Part], number: int, num_classes: int) -> float:
@@ -269,9 +281,9 @@ def equal_shares(parts: Sequence[Part], size: int, classes: Sequence[str]) -> It
         return
     number = sum(len(part.groups) for part, share in common if share is not None)
     each = _listed([f"{float(share):.2g} of {name!r}" for name, share in zip(classes, shares[0].tolist(), strict=True)])
-    subject = "there is one group only, with" if number == 1 else f"all {number:,} groups have the same"
+    subject = "there is only one group, with" if number == 1 else f"the {number:,} groups all have the same"
     message = (
-        f"{subject} class shares ({each}): counts identify the classes by how groups differ, and these do not; "
+        f"{subject} class shares ({each}): counts that do not differ between groups do not identify the classes; "
         "add groups with other shares, or a few true labels"
     )
     yield Finding("warning", "equal shares", message)
@@ -283,14 +295,15 @@ def _tell_classes_apart(parts: Sequence[Part], num_classes: int) -> bool:
 
 
 def _common_shares(part: Part) -> Float[Tensor, "classes"] | None:
-    """The class shares of all groups of a kind, if their counts are as equal as whole numbers can be."""
+    """The class shares of all groups of a kind, if they differ by no more than the rounding of counts."""
     stated = part.weak.stated_counts(part.groups.lengths)
     if stated is None or not torch.equal(*stated) or not len(part.groups.indices):
         return None
     counts, sizes = stated[0].double(), part.groups.lengths.double()[:, None]
     share = counts.sum(0) / sizes.sum()
     gaps = (counts - share * sizes).abs()
-    return share if bool((gaps < torch.where(counts == counts.round(), 0.5, 1e-6) - 1e-9).all()) else None
+    rounding = torch.where(counts == counts.round(), (ROUNDED * sizes).clamp_max(0.5), 0.0) + 1e-6
+    return share if bool((gaps < rounding).all()) else None
 
 
 def exchangeable_classes(parts: Sequence[Part], size: int, classes: Sequence[str]) -> Iterator[Finding]:
