@@ -86,6 +86,33 @@ def check_data_check_passes(case: Case) -> None:
     case.weak.check(case.lengths, case.weak.num_classes)
 
 
+def check_narrowed_classes_are_those_of_the_definition(case: Case) -> None:
+    """`.narrowed` leaves the classes that some allowed labeling of positive weight has, and knows when none is left."""
+    members, generator = sum(case.lengths), case.generator()
+    for share in (0.5, 0.8, 1.0):
+        allowed = torch.rand(members, case.weak.num_classes, generator=generator) < share
+        found = case.weak.narrowed(allowed, torch.tensor(case.lengths, dtype=torch.int64))
+        rows = torch.split(allowed, case.lengths)
+        for group, (own, left) in enumerate(zip(rows, torch.split(found.allowed, case.lengths), strict=True)):
+            wanted, possible = _satisfying(case, group, own)
+            if bool(found.decided[group]):
+                assert bool(found.possible[group]) == possible, f"group {group} is possible: {possible}"
+                assert not possible or torch.equal(left, wanted), f"group {group} leaves {wanted.tolist()}"
+            assert bool(found.possible[group]) or not possible, f"group {group} is possible"
+            assert bool((left | ~wanted).all()) or not possible, f"group {group} leaves {wanted.tolist()}"
+
+
+def _satisfying(case: Case, group: int, allowed: Tensor) -> tuple[Tensor, bool]:
+    """The classes that allowed labelings of positive weight have at each instance, and whether there is one."""
+    left, possible = torch.zeros_like(allowed), False
+    for labels in case.labelings(group):
+        is_allowed = all(bool(allowed[place, label]) for place, label in enumerate(labels))
+        if is_allowed and case.weak.log_weight(group, labels) > -math.inf:
+            possible = True
+            left[range(len(labels)), list(labels)] = True
+    return left, possible
+
+
 def check_repr_and_description_are_one_line(case: Case) -> None:
     """Messages and logs stay readable."""
     names = [f"name {number}" for number in range(case.weak.num_classes)]
@@ -329,6 +356,7 @@ CHECKS: tuple[Callable[[Case], None], ...] = (
     check_automaton_has_the_weights_of_the_definition,
     check_answer_is_the_sum_over_labelings,
     check_engines_agree,
+    check_narrowed_classes_are_those_of_the_definition,
     check_posteriors_sum_to_one,
     check_gradient_is_the_posterior,
     check_finite_differences_agree,

@@ -29,9 +29,9 @@ def test_healthy_data_is_said_to_be_healthy(described: Path, capsys: pytest.Capt
     assert run(["doctor", str(described)]) == 0
     printed = capsys.readouterr().out
     assert "4 instances, 2 features, classes benign, malignant" in printed
-    assert "proportions: 2 groups of 2 to 2 instances" in printed
+    assert "proportions: 2 groups of 2 instances" in printed
     assert "true labels" not in printed
-    assert printed.endswith(f"nothing to complain about\nnext: glws train --data {described}\n")
+    assert printed.endswith(f"no problems found\nnext: glws train --data {described}\n")
 
 
 def test_true_labels_are_counted(described: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,15 +40,15 @@ def test_true_labels_are_counted(described: Path, capsys: pytest.CaptureFixture[
     labelled = [f"{lines[0]},t", *(f"{line},{'benign' if number else ''}" for number, line in enumerate(lines[1:]))]
     (described.parent / "bags.csv").write_text("\n".join(labelled) + "\n")
     assert run(["doctor", str(described)]) == 0
-    assert "true labels of 3 instances, for evaluation only" in capsys.readouterr().out
+    assert "true labels for 3 of them, used for evaluation only" in capsys.readouterr().out
 
 
 def test_infeasible_groups_are_errors_by_their_own_names(described: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (described.parent / "bags.csv").write_text(HEALTHY.replace("4,0", "4,3").replace("5,0", "5,3"))
     assert run(["doctor", str(described)]) == 1
     printed = capsys.readouterr().out
-    assert "error: Proportions: nothing satisfies 1 group (b)" in printed
-    assert "group b: exactly 3 of class malignant cannot hold in a group of 2 instances" in printed
+    assert "error: Proportions: no labeling satisfies 1 group: " in printed
+    assert "exactly 3 of class malignant cannot hold in a group of 2 instances (group b)" in printed
 
 
 def test_findings_can_be_had_as_json(described: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -169,3 +169,13 @@ def test_gradients_of_rows_are_added_up_either_way() -> None:
     generator = torch.Generator().manual_seed(0)
     values, places = torch.randn(40, 3, generator=generator), torch.randint(7, (40,), generator=generator)
     torch.testing.assert_close(added_where_chosen(values, places, 9), added_by_number(values, places, 9))
+
+
+def test_choosing_groups_copies_members_and_not_a_table_as_wide_as_the_longest_group() -> None:
+    lengths = [300_000, *[1] * 30_000]
+    groups = Groups(torch.tensor([0, *lengths]).cumsum(0), torch.arange(330_000))
+    chosen = groups[torch.arange(30_001).flip(0)]
+    assert torch.equal(chosen.lengths, groups.lengths.flip(0))
+    assert chosen.indices[:3].tolist() == [329_999, 329_998, 329_997]
+    assert torch.equal(chosen.indices[30_000:], torch.arange(300_000))
+    assert groups[[]].lengths.tolist() == []

@@ -9,32 +9,56 @@ import pytest
 import torch
 
 from glws.data import WeakDataset
+from glws.data.groups import Groups
 from glws.supervision import Labels, MultiInstance, Proportions
 from glws.training.guard import MOST_GROUPS, collapse, implied_rates
 
 
-def enumerated(data: WeakDataset) -> torch.Tensor:
-    """Mean posterior of all instances of all groups, when every labeling is as likely as every other."""
+def enumerated(data: WeakDataset, rates: torch.Tensor) -> torch.Tensor:
+    """Mean posterior of all instances of all groups, when each label is drawn with these rates."""
     classes = data.weak[0].num_classes
     total = torch.zeros(classes, dtype=torch.float64)
     for groups, weak in zip(data.groups, data.weak, strict=True):
         for group, length in enumerate(groups.lengths.tolist()):
             labelings = list(itertools.product(range(classes), repeat=length))
-            weights = [math.exp(weak.log_weight(group, labels)) for labels in labelings]
+            weights = [
+                math.exp(weak.log_weight(group, labels)) * math.prod(float(rates[label]) for label in labels)
+                for labels in labelings
+            ]
             for labels, weight in zip(labelings, weights, strict=True):
                 for label in labels:
                     total[label] += weight / sum(weights)
     return total / total.sum()
 
 
-def test_the_rates_are_those_of_all_labelings_written_down() -> None:
+def test_the_rates_are_the_mean_posterior_under_themselves_over_all_labelings_written_down() -> None:
     bags = [[0, 1, 2], [3, 4], [5], [6, 7, 8, 9]]
     data = WeakDataset(
         torch.zeros(10, 1),
         [bags, bags, [[0], [1], [2]]],
         [Proportions.of([1, 2, 0, 3]), MultiInstance.of([1, 1, 0, 1]), Labels.of([1, 1, None], 2)],
     )
-    assert torch.allclose(implied_rates(data), enumerated(data), atol=1e-12)
+    found = implied_rates(data)
+    assert torch.allclose(found, enumerated(data, found), atol=1e-3)
+    assert not torch.allclose(found, enumerated(data, torch.tensor([0.5, 0.5])), atol=1e-2)
+
+
+def test_rare_positives_are_not_taken_for_a_collapse() -> None:
+    """Half of the bags of 100 have a positive instance, as they have at a share of 0.7%."""
+    rare = WeakDataset(torch.zeros(4000, 1), torch.arange(4000).view(40, 100), MultiInstance.of([1, 0] * 20))
+    implied = implied_rates(rare)
+    assert float(implied[1]) == pytest.approx(1 - 0.5**0.01, abs=1e-3)
+    assert collapse(torch.tensor([0.995, 0.005]), implied) is None
+    assert collapse(torch.tensor([0.005, 0.995]), implied) is not None
+    frequent = WeakDataset(torch.zeros(80, 1), torch.arange(80).view(40, 2), MultiInstance.of([1, 0] * 20))
+    assert collapse(torch.tensor([0.995, 0.005]), implied_rates(frequent)) is not None
+
+
+def test_one_long_bag_beside_many_short_ones_is_not_padded() -> None:
+    lengths = [30_000, *[10] * 3000]
+    groups = Groups(torch.tensor([0, *lengths]).cumsum(0), torch.arange(sum(lengths)))
+    implied = implied_rates(WeakDataset(torch.zeros(60_000, 1), groups, MultiInstance.of([1, 0, 1, 0] * 750 + [1])))
+    assert float(implied[1]) == pytest.approx(0.067, abs=0.02)
 
 
 def test_of_chosen_bags_somebody_knows_the_share() -> None:

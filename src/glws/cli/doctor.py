@@ -1,4 +1,4 @@
-"""`glws doctor`: what is wrong, contradictory or unlearnable in weakly labelled data."""
+"""`glws doctor`: what is wrong, contradictory or unlearnable in weakly labeled data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from glws.cli.paths import check_description
 
 if TYPE_CHECKING:
     from glws.data.doctor import Finding
-    from glws.data.tables import Table
+    from glws.data.tables import Table, WeakBlock
 
 FOUND_ERRORS = 1
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
@@ -23,7 +23,7 @@ def doctor(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="The YAML file that describes the data.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Look for groups that cannot be, contradictions, and classes that cannot be learned; exit 1 on errors."""
+    """Check weak labels for infeasible groups, contradictions and unidentifiable classes; exit 1 on errors."""
     check_description(data)
     from glws.data._columns import column_remarks
     from glws.data.doctor import Finding, examine
@@ -48,17 +48,26 @@ def _print(path: Path, table: Table, findings: list[Finding]) -> None:
     console = Console(highlight=False, soft_wrap=True)
     console.print(Text(f"{table.path}: {len(table):,} instances, {_inputs(table)}, classes {', '.join(table.classes)}"))
     for block in table.blocks:
-        lengths = block.lengths
-        sizes = f"{lengths.min()} to {lengths.max()} instances" if len(lengths) else "empty"
-        console.print(Text(f"  {block.kind}: {len(block):,} groups of {sizes}"))
+        console.print(Text(f"  {block.kind}: {_sizes(block)}"))
     if table.labels is not None:
-        console.print(f"  true labels of {int((table.labels >= 0).sum()):,} instances, for evaluation only")
+        console.print(f"  true labels for {int((table.labels >= 0).sum()):,} of them, used for evaluation only")
     for finding in findings:
         console.print(Text(f"{finding.level}: ", STYLES[finding.level]), Text(finding.message), sep="")
     if not findings:
-        console.print("nothing to complain about")
+        console.print("no problems found")
     if table.blocks and not any(finding.level == "error" for finding in findings):
         console.print(Text(f"next: glws train --data {path}"))
+
+
+def _sizes(block: WeakBlock) -> str:
+    """How many groups there are, and of how many instances."""
+    groups = f"{len(block):,} group" + "s" * (len(block) != 1)
+    low, high = int(block.lengths.min()), int(block.lengths.max())
+    return (
+        f"{groups} of {low:,} instance{'s' * (low != 1)}"
+        if low == high
+        else f"{groups} of {low:,} to {high:,} instances"
+    )
 
 
 def _inputs(table: Table) -> str:

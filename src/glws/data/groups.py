@@ -79,9 +79,10 @@ class Groups:
         chosen = (
             chosen.nonzero()[:, 0] if chosen.dtype == torch.bool else chosen.long()
         )  # a mask chooses where it is True
-        padded, lengths = self.padded(chosen)
-        real = torch.arange(padded.shape[1]) < lengths[:, None]
-        return Groups(torch.cat([lengths.new_zeros(1), lengths.cumsum(0)]), padded[real])
+        lengths = self.lengths[chosen]
+        offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+        shift = (self.offsets[chosen] - offsets[:-1]).repeat_interleave(lengths)
+        return Groups(offsets, self.indices[torch.arange(len(shift)) + shift])
 
     def padded(self, groups: Int[Tensor, "chosen"]) -> tuple[Int[Tensor, "chosen instances"], Int[Tensor, "chosen"]]:
         """Instance numbers of some groups as one table, and the lengths; padding repeats a member of some group."""

@@ -14,6 +14,8 @@ from torch import Tensor
 from glws.automata import Automaton
 from glws.errors import DataError
 from glws.inference import AbstractForm, Posterior, infer
+from glws.supervision._narrowing import Narrowed, by_automata, numbered_rows
+from glws.supervision.projections import AbstractProjection
 from glws.supervision.wording import Names, plain
 
 Kind = TypeVar("Kind", bound="AbstractSupervision")
@@ -136,10 +138,55 @@ class AbstractSupervision(ABC):
                 f"group {group}: {self.describe(group, names)} cannot hold in a group of {_instances(sizes[group])}"
             )
 
-    def possible(self, lengths: Int[Tensor, "groups"]) -> Tensor:
-        """Which groups some labeling of their length satisfies: those with a likelihood under even predictions."""
-        even = torch.zeros(len(self), int(lengths.max()) if len(lengths) else 0, self.num_classes, dtype=torch.float64)
-        return ~self.infer(even, lengths).impossible
+    def possible(self, lengths: Int[Tensor, "groups"]) -> Bool[Tensor, "groups"]:
+        """Which groups some labeling of their length satisfies; an undecided group passes."""
+        return self.feasible(lengths).possible
+
+    def feasible(self, lengths: Int[Tensor, "groups"]) -> Narrowed:
+        """`narrowed` where each member may have every class, without the members: each different group is asked once.
+
+        `allowed` is [groups, classes] here: the classes that some member of the group may have.
+        """
+        sizes = lengths.cpu().long()
+        first, index = self.distinct(sizes)
+        chosen, members = self[first].to("cpu"), sizes[first]
+        found = chosen.narrowed(torch.ones(int(members.sum()), self.num_classes, dtype=torch.bool), members)
+        group = torch.arange(len(first)).repeat_interleave(members)
+        some = torch.zeros(len(first), self.num_classes, dtype=torch.int64).index_add_(0, group, found.allowed.long())
+        return Narrowed(some[index] > 0, found.possible[index], found.decided[index])
+
+    def narrowed(self, allowed: Bool[Tensor, "members classes"], lengths: Int[Tensor, "groups"]) -> Narrowed:
+        """The classes that each member may have in a labeling of allowed classes that its group's weak label satisfies.
+
+        `allowed` has one row for each member, group after group, none of it padding. Kinds answer in closed form; this
+        default follows automata, within a budget, and says which groups it left undecided. A projection rules nothing
+        out.
+        """
+        if len(self) and isinstance(self[:1].form(lengths[:1]), AbstractProjection):
+            every = torch.ones(len(self), dtype=torch.bool)
+            return Narrowed(allowed, every, every)
+        return by_automata(allowed, lengths, self.distinct(lengths)[1], self.automaton)
+
+    def distinct(self, lengths: Int[Tensor, "groups"]) -> tuple[Int[Tensor, "distinct"], Int[Tensor, "groups"]]:
+        """One group for each different pair of weak label and length, and for each group the number of its pair.
+
+        >>> from glws.supervision import Proportions
+        >>> Proportions.of([1, 1, 2, 1]).distinct(torch.tensor([3, 3, 3, 4]))
+        (tensor([0, 2, 3]), tensor([0, 0, 1, 2]))
+        """
+        own = [column for name, value in self._values() if name not in self._shared() for column in _columns(value)]
+        return numbered_rows([lengths, *own])
+
+    def best_log_weight(self, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
+        """The largest log p(w | y) of any labeling of each feasible group, or an upper bound; inf where not known."""
+        return torch.full((len(self),), torch.inf, dtype=torch.float64)
+
+    def stated_counts(self, lengths: Int[Tensor, "groups"]) -> tuple[Tensor, Tensor] | None:
+        """How many members of each class the weak label states, as the ends of a range [groups, classes].
+
+        None, the default, where it states no number. Noise is left out: the number is taken as it was reported.
+        """
+        return None
 
     def _values(self) -> list[tuple[str, Any]]:
         return [(item.name, getattr(self, item.name)) for item in self._fields()]
@@ -159,6 +206,15 @@ def _taken(value: Any, index: Tensor) -> Any:
     if isinstance(value, Tensor):
         return value[index.to(value.device)]
     return tuple(value[number] for number in index.tolist())
+
+
+def _columns(value: Any) -> list[Tensor]:
+    """One entry of a field for each group, as columns of numbers that are equal where the entries are."""
+    if isinstance(value, Tensor):
+        return list(value.cpu().reshape(len(value), -1).T) if value.numel() else []
+    numbers: dict[Any, int] = {}
+    keys = [item if isinstance(item, str) else id(item) for item in value]
+    return [torch.tensor([numbers.setdefault(key, len(numbers)) for key in keys], dtype=torch.int64)]
 
 
 def _instances(length: Tensor) -> str:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import ClassVar
 
-from jaxtyping import Int
+import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from glws.automata import Automaton
@@ -57,6 +58,11 @@ class Constraints(AbstractSupervision):
         sizes = lengths.tolist()
         automata = [self._read(item, size) for item, size in zip(self.wanted, sizes, strict=True)]
         return Automata.of(automata, len(automata))
+
+    def best_log_weight(self, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
+        """0: a constraint holds or not. Not known where an automaton has weights."""
+        weighted = [isinstance(item, Automaton) and item.is_weighted for item in self.wanted]
+        return torch.where(torch.tensor(weighted, dtype=torch.bool), torch.inf, 0.0).double()
 
     def log_weight(self, group: int, labels: Sequence[int]) -> float:
         """0 where the constraint holds, -inf where it does not; the log-weight of a weighted automaton."""

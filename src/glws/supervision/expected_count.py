@@ -59,14 +59,14 @@ class ExpectedCount(AbstractProjection):
 
 
 def _has_room(wanted: Float[Tensor, "groups"], free: Bool[Tensor, "groups instances"]) -> Bool[Tensor, "groups"]:
-    return (wanted > -1e-9) & (wanted < free.sum(1) + 1e-9)
+    return (wanted > -1e-9) & (wanted < free.sum(1).double() + 1e-9)
 
 
 def _tilt(
     odds: Float[Tensor, "groups instances"], free: Bool[Tensor, "groups instances"], wanted: Float[Tensor, "groups"]
 ) -> Float[Tensor, "groups"]:
     """θ with Σ_j σ(odds_j + θ) = wanted over the free instances; ∓inf where none or all of them are wanted."""
-    number = free.sum(1)
+    number = free.sum(1).double()
     goal = torch.logit((wanted / number.clamp_min(1)).clamp(0, 1), eps=1e-12)
     low = goal - torch.where(free, odds, -torch.inf).amax(1).clamp_min(-1e300)
     high = goal - torch.where(free, odds, torch.inf).amin(1).clamp_max(1e300)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from glws.inference import AbstractForm
 from glws.inference.forms import TableWeights
+from glws.supervision._narrowing import Narrowed, by_table
 from glws.supervision.abstract import AbstractSupervision
 
 
@@ -30,10 +31,6 @@ class AbstractFixedSize(AbstractSupervision):
         weight = self.weight(group, labels) if len(labels) == self.size else 0.0
         return math.log(weight) if weight > 0 else -math.inf
 
-    def possible(self, lengths: Int[Tensor, "groups"]) -> Bool[Tensor, "groups"]:
-        """The groups of the right size."""
-        return lengths == self.size
-
 
 class AbstractTableKind(AbstractFixedSize):
     """Weak labels whose weights are written down in a table [groups, classes, ..., classes]."""
@@ -46,7 +43,10 @@ class AbstractTableKind(AbstractFixedSize):
         """The table."""
         return TableWeights(self.log_table())
 
-    def possible(self, lengths: Int[Tensor, "groups"]) -> Bool[Tensor, "groups"]:
-        """The groups of the right size whose table is not empty."""
-        some = self.log_table().flatten(1).amax(1) > -torch.inf
-        return (lengths == self.size) & some.to(lengths.device)
+    def narrowed(self, allowed: Bool[Tensor, "members classes"], lengths: Int[Tensor, "groups"]) -> Narrowed:
+        """By the entries of the table."""
+        return by_table(allowed, lengths, self.size, lambda groups: self[groups].log_table() > -torch.inf)
+
+    def best_log_weight(self, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
+        """The largest entry of the table."""
+        return self.log_table().double().flatten(1).amax(1)

@@ -19,6 +19,7 @@ from glws.inference import AbstractForm, Automata, Posterior, Selected
 from glws.inference.forms import PresenceWeights
 from glws.inference.joint import MAX_SET, PresenceSet
 from glws.inference.joint.limits import largest_set
+from glws.supervision._narrowing import Narrowed, by_counted, by_counts
 from glws.supervision.abstract import SHARED
 from glws.supervision.arrays import Numbers, class_mask, classes_or_unknown, label_counts, rates, true_labels
 from glws.supervision.noise import (
@@ -162,12 +163,17 @@ class MultiInstance(LearnsNoise):
         mark = int(self.present[group])
         return f"{('none', 'at least one', 'any number')[mark]} {of_classes(self.counted, names)}"
 
-    def possible(self, lengths: Int[Tensor, "groups"]) -> Bool[Tensor, "groups"]:
-        """Something needs an instance that may be counted, nothing one that need not be."""
-        none, some = (_log_marks(self.present, self.flip).to(lengths.device) > -torch.inf).unbind(1)
-        can_avoid = (lengths == 0) | ~self.counted.all().to(lengths.device)
-        can_hold = (lengths > 0) & self.counted.any().to(lengths.device)
-        return (none & can_avoid) | (some & can_hold)
+    def narrowed(self, allowed: Bool[Tensor, "members classes"], lengths: Int[Tensor, "groups"]) -> Narrowed:
+        """None, any number, or at least one of the counted classes."""
+        none, some = (_log_marks(self.present, self.flip) > -torch.inf).unbind(1)
+        return by_counted(allowed, lengths, self.counted, (~none).long(), some * lengths)
+
+    def best_log_weight(self, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
+        """The larger of the weights of none and of some."""
+        form = self.form(lengths)
+        weights = form.form if isinstance(form, Selected) else form
+        assert isinstance(weights, PresenceWeights)
+        return weights.log_weights.double().amax(1)
 
     def counts_here(self, posterior: Posterior) -> Float[Tensor, "2 2"]:
         """How many groups have none and some (rows), and were reported so (columns)."""
@@ -254,10 +260,14 @@ class PresentClasses(LearnsNoise):
         others = " and no others" if bool((row >= 0).all()) else f" and none of {listed(row == 0, names)}"
         return f"classes {listed(row == 1, names)}{others}"
 
-    def possible(self, lengths: Int[Tensor, "groups"]) -> Bool[Tensor, "groups"]:
-        """Room for all that must occur, and something that may where there are instances."""
-        none, some = (_log_marks(self.present, self.flip).to(lengths.device) > -torch.inf).unbind(2)
-        return ((~none).sum(1) <= lengths) & (some.any(1) | (lengths == 0)) & (none | some).all(1)
+    def narrowed(self, allowed: Bool[Tensor, "members classes"], lengths: Int[Tensor, "groups"]) -> Narrowed:
+        """None, any number, or at least one of each class."""
+        none, some = (_log_marks(self.present, self.flip) > -torch.inf).unbind(2)
+        return by_counts(allowed, lengths, torch.arange(self.num_classes), ~none, some * lengths[:, None])
+
+    def best_log_weight(self, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
+        """At most the larger of the weights of none and of some, class by class."""
+        return _log_marks(self.present, self.flip).double().amax(2).sum(1)
 
     def solved_by(self, method: str) -> PresentClasses:
         """Itself: sets are always answered exactly."""

@@ -15,6 +15,7 @@ from glws.errors import DataError
 from glws.inference import Counts, Posterior
 from glws.inference.counts import Weighted, geometric_noise, laplace_noise
 from glws.inference.forms import only_counted
+from glws.supervision._narrowing import Narrowed, by_counted, counts_of_classes
 from glws.supervision.abstract import SHARED
 from glws.supervision.arrays import Numbers, class_mask, label_counts, reals, true_labels, whole_numbers
 from glws.supervision.noise import LearnsNoise, changed, share
@@ -107,9 +108,17 @@ class NoisyProportions(LearnsNoise):
         """The observed count."""
         return f"about {float(self.observed[group]):g} {of_classes(self.counted, names)}"
 
-    def possible(self, lengths: Int[Tensor, "groups"]) -> Bool[Tensor, "groups"]:
-        """Always: any noise can happen."""
-        return torch.ones_like(lengths, dtype=torch.bool)
+    def narrowed(self, allowed: Bool[Tensor, "members classes"], lengths: Int[Tensor, "groups"]) -> Narrowed:
+        """Any count is possible: any noise can happen."""
+        return by_counted(allowed, lengths, self.counted, torch.zeros_like(lengths), lengths)
+
+    def best_log_weight(self, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
+        """That of the nearest count."""
+        return self._weights(lengths).log_weights.amax(1)
+
+    def stated_counts(self, lengths: Int[Tensor, "groups"]) -> tuple[Tensor, Tensor]:
+        """The observed count."""
+        return counts_of_classes(self.counted, self.observed, self.observed, lengths)
 
     def counts_here(self, posterior: Posterior) -> Float[Tensor, "2"]:
         """The sum of the expected distances between observed and true counts, and the number of groups."""

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from glws.inference import Posterior
+from glws.supervision._narrowing import Narrowed, by_agreement
 from glws.supervision.abstract import SHARED
 from glws.supervision.agreement import Agreement
 from glws.supervision.arrays import Numbers, flags, rates, true_labels
@@ -74,6 +75,15 @@ class PairSimilarity(AbstractFixedSize, LearnsNoise):
         """By agreement, without a table."""
         report = log_report(self.same, self.flip)
         return Agreement(report[:, 1], report[:, 0], self.num_classes)
+
+    def narrowed(self, allowed: Bool[Tensor, "members classes"], lengths: Int[Tensor, "groups"]) -> Narrowed:
+        """By what may have been reported of equal and of different labels."""
+        different, same = (log_report(self.same, self.flip) > -torch.inf).unbind(1)
+        return by_agreement(allowed, lengths, same, different)
+
+    def best_log_weight(self, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
+        """That of equal or of different labels."""
+        return log_report(self.same, self.flip).double()[:, 1 if self.num_classes == 1 else 0 :].amax(1)
 
     def weight(self, group: int, labels: Sequence[int]) -> float:
         """As written above."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from glws.errors import DataError
@@ -17,6 +17,7 @@ from glws.inference.counts import Between, Exactly
 from glws.inference.forms import only_counted
 from glws.inference.joint import JointCounts
 from glws.inference.joint.limits import most_states
+from glws.supervision._narrowing import Narrowed, by_counted, by_counts, counts_of_classes
 from glws.supervision.abstract import SHARED, AbstractSupervision
 from glws.supervision.arrays import (
     Numbers,
@@ -132,12 +133,17 @@ class Proportions(AbstractSupervision):
         how_many = f"exactly {low}" if low == high else f"between {low} and {high}"
         return f"{how_many} {of_classes(self.counted, names)}"
 
-    def possible(self, lengths: Int[Tensor, "groups"]) -> Bool[Tensor, "groups"]:
-        """The range meets the counts there can be."""
-        least = lengths * self.counted.all().to(lengths.device)
-        most = lengths * self.counted.any().to(lengths.device)
-        low, high = self.low.to(lengths.device), self.high.to(lengths.device)
-        return (low <= most) & (high >= least) & (low <= high)
+    def narrowed(self, allowed: Bool[Tensor, "members classes"], lengths: Int[Tensor, "groups"]) -> Narrowed:
+        """By the range."""
+        return by_counted(allowed, lengths, self.counted, self.low, self.high)
+
+    def best_log_weight(self, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
+        """0: the count is in the range or not."""
+        return torch.zeros(len(self), dtype=torch.float64)
+
+    def stated_counts(self, lengths: Int[Tensor, "groups"]) -> tuple[Tensor, Tensor]:
+        """The range."""
+        return counts_of_classes(self.counted, self.low, self.high, lengths)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,9 +202,17 @@ class ClassCounts(AbstractSupervision):
         occurring = [f"{count} × {word}{called(number, names)}" for number, count in counts if count]
         return f"exactly {', '.join(occurring) or 'nothing'}"
 
-    def possible(self, lengths: Int[Tensor, "groups"]) -> Bool[Tensor, "groups"]:
-        """The counts sum to the number of instances."""
-        return self.counts.sum(1).to(lengths.device) == lengths
+    def narrowed(self, allowed: Bool[Tensor, "members classes"], lengths: Int[Tensor, "groups"]) -> Narrowed:
+        """By the counts."""
+        return by_counts(allowed, lengths, torch.arange(self.num_classes), self.counts, self.counts)
+
+    def best_log_weight(self, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
+        """0: the counts are these or not."""
+        return torch.zeros(len(self), dtype=torch.float64)
+
+    def stated_counts(self, lengths: Int[Tensor, "groups"]) -> tuple[Tensor, Tensor]:
+        """The counts."""
+        return self.counts, self.counts
 
     def solved_by(self, method: Method) -> ClassCounts:
         """The same counts, always answered exactly ("exact"), by the tilt ("tilted"), or as is best ("auto")."""

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from glws.errors import DataError
 from glws.inference import AbstractForm
 from glws.inference.forms import Answer, resized
+from glws.supervision._narrowing import Narrowed, by_agreement
 from glws.supervision.abstract import SHARED
 from glws.supervision.agreement import Agreement
 from glws.supervision.arrays import Numbers, pairs_of_probabilities, rates, shares
@@ -85,10 +86,22 @@ class SimilarityConfidence(AbstractFixedSize):
         """By agreement; or the projections."""
         if self.reading == "target":
             return AgreementTarget(self.confidence, self.num_classes)
-        same = (self.confidence * 0.5 / self.prior).log()
-        different = ((1 - self.confidence) * 0.5 / (1 - self.prior)).log()
         agreement = ReleasedAgreement if self.reading == "code" else Agreement
-        return agreement(same, different, self.num_classes)
+        return agreement(*self._log_weights(), self.num_classes)
+
+    def narrowed(self, allowed: Bool[Tensor, "members classes"], lengths: Int[Tensor, "groups"]) -> Narrowed:
+        """By whether the confidence leaves room for equal and for different labels."""
+        same, different = self._log_weights()
+        return by_agreement(allowed, lengths, same > -torch.inf, different > -torch.inf)
+
+    def best_log_weight(self, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
+        """That of equal or of different labels."""
+        same, different = self._log_weights()
+        return same if self.num_classes == 1 else torch.maximum(same, different)
+
+    def _log_weights(self) -> tuple[Float[Tensor, "groups"], Float[Tensor, "groups"]]:
+        same = (self.confidence * 0.5 / self.prior).log()
+        return same, ((1 - self.confidence) * 0.5 / (1 - self.prior)).log()
 
     def weight(self, group: int, labels: Sequence[int]) -> float:
         """c or 1 - c, relative to the prior."""

@@ -8,14 +8,16 @@ from functools import reduce
 from typing import Any
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from glws.errors import DataError
 from glws.inference import AbstractForm, Automata, Selected
 from glws.inference.forms import TableWeights
+from glws.supervision._narrowing import Narrowed, by_automata, by_table, numbered_rows
 from glws.supervision.abstract import AbstractSupervision
 from glws.supervision.agreement import Agreement
+from glws.supervision.fixed_size import AbstractFixedSize
 from glws.supervision.wording import Names
 
 
@@ -81,6 +83,28 @@ class Together(AbstractSupervision):
             return TableWeights(sum((table.log_weights for table in tables[1:]), tables[0].log_weights))
         return _product([_distinct(form, lengths.cpu()) for form in forms])
 
+    def narrowed(self, allowed: Bool[Tensor, "members classes"], lengths: Int[Tensor, "groups"]) -> Narrowed:
+        """By the product of the tables; or part by part until nothing changes, and then by products of automata."""
+        tables = [part for part in self.parts if isinstance(part, AbstractFixedSize)]
+        if len(tables) == len(self.parts) and len({table.size for table in tables}) == 1:
+            return by_table(allowed, lengths, tables[0].size, lambda groups: _support(self[groups], lengths[groups]))
+        possible, before = torch.ones(len(self), dtype=torch.bool), None
+        while before is None or not torch.equal(before, allowed):
+            before = allowed
+            for part in self.parts:
+                found = part.narrowed(allowed, lengths)
+                allowed, possible = found.allowed, possible & found.possible
+        found = by_automata(allowed, lengths, self.distinct(lengths)[1], self.automaton)
+        return found._replace(possible=found.possible & possible)
+
+    def distinct(self, lengths: Int[Tensor, "groups"]) -> tuple[Int[Tensor, "distinct"], Int[Tensor, "groups"]]:
+        """Groups that are alike in each part."""
+        return numbered_rows([part.distinct(lengths)[1] for part in self.parts])
+
+    def best_log_weight(self, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
+        """At most the sum of those of the parts."""
+        return torch.stack([part.best_log_weight(lengths) for part in self.parts]).sum(0)
+
     def log_weight(self, group: int, labels: Sequence[int]) -> float:
         """The sum of the parts."""
         return sum(part.log_weight(group, labels) for part in self.parts)
@@ -91,6 +115,12 @@ class Together(AbstractSupervision):
 
     def _each(self, change: Callable[[AbstractSupervision], AbstractSupervision]) -> Together:
         return Together(tuple(change(part) for part in self.parts))
+
+
+def _support(weak: Together, lengths: Int[Tensor, "groups"]) -> Bool[Tensor, "groups *classes"]:
+    form = weak.form(lengths)
+    assert isinstance(form, TableWeights)
+    return form.log_weights > -torch.inf
 
 
 def _as_table(form: AbstractForm) -> AbstractForm:

@@ -15,6 +15,7 @@ from glws.errors import DataError
 from glws.inference import AbstractForm, Counts
 from glws.inference.counts import Exactly, Sampled, Weighted, hypergeometric
 from glws.inference.forms import only_counted
+from glws.supervision._narrowing import Narrowed, by_counted, counts_of_classes
 from glws.supervision.abstract import SHARED, AbstractSupervision
 from glws.supervision.arrays import (
     Numbers,
@@ -162,10 +163,37 @@ class Unlabeled(AbstractSupervision):
         """The prior."""
         return f"a share of {float(self.prior[group]):g} {of_classes(self.counted, names)}"
 
-    def possible(self, lengths: Int[Tensor, "groups"]) -> Bool[Tensor, "groups"]:
-        """Always, except that a sample without replacement is no larger than its population."""
-        limit = self.population if self.count == "hypergeometric" else torch.full_like(self.prior, torch.inf)
-        return lengths <= limit.to(lengths.device)
+    def narrowed(self, allowed: Bool[Tensor, "members classes"], lengths: Int[Tensor, "groups"]) -> Narrowed:
+        """By the range of counts that have any weight."""
+        return by_counted(allowed, lengths, self.counted, *self._range(lengths))
+
+    def best_log_weight(self, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
+        """That of the likeliest count; 0 for a rounded or an expected one."""
+        if self.count not in ("binomial", "hypergeometric", "dataset"):
+            return torch.zeros_like(self.prior)
+        weights = self._weights(lengths)
+        weights = weights.weighted(lengths) if isinstance(weights, Sampled) else weights
+        assert isinstance(weights, Weighted)
+        return weights.log_weights.amax(1)
+
+    def stated_counts(self, lengths: Int[Tensor, "groups"]) -> tuple[Tensor, Tensor]:
+        """The prior, times the number of members."""
+        expected = self.prior * lengths
+        return counts_of_classes(self.counted, expected, expected, lengths)
+
+    def _range(self, lengths: Int[Tensor, "groups"]) -> tuple[Tensor, Tensor]:
+        """The smallest and the largest count of counted members that is possible."""
+        nothing = torch.zeros_like(self.prior)
+        if self.count == "dataset":
+            return nothing, lengths.double()
+        if self.count == "binomial":
+            return torch.where(self.prior < 1, nothing, lengths), torch.where(self.prior > 0, lengths, nothing)
+        if self.count == "hypergeometric":
+            total = (self.prior * self.population).round()
+            return (lengths - self.population + total).clamp_min(0), torch.minimum(total, lengths)
+        wanted = self.prior * lengths
+        count = wanted if self.count == "expected" else _rounded(wanted, self.offset)
+        return count, count
 
     def _weights(self, lengths: Int[Tensor, "groups"]) -> Exactly | Sampled | Weighted:
         if self.count == "binomial":

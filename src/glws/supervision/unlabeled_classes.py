@@ -14,6 +14,7 @@ from glws.errors import DataError
 from glws.inference.forms import Answer
 from glws.inference.joint.groups import Groups
 from glws.inference.joint.tilting import tilted
+from glws.supervision._narrowing import Narrowed, by_counts
 from glws.supervision.abstract import AbstractSupervision
 from glws.supervision.arrays import Numbers, label_counts, refuse, shares, shown, true_labels
 from glws.supervision.projections import MESSAGE, AbstractProjection
@@ -80,9 +81,19 @@ class UnlabeledClasses(AbstractSupervision):
         """The prior."""
         return f"the class shares {shown(self.prior[group])}"
 
-    def possible(self, lengths: Int[Tensor, "groups"]) -> Bool[Tensor, "groups"]:
-        """Always."""
-        return torch.ones_like(lengths, dtype=torch.bool)
+    def narrowed(self, allowed: Bool[Tensor, "members classes"], lengths: Int[Tensor, "groups"]) -> Narrowed:
+        """By the expected counts."""
+        expected = self.prior * lengths[:, None]
+        return by_counts(allowed, lengths, torch.arange(self.num_classes), expected, expected)
+
+    def best_log_weight(self, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
+        """0: the relative entropy of predictions with these shares."""
+        return torch.zeros(len(self), dtype=torch.float64)
+
+    def stated_counts(self, lengths: Int[Tensor, "groups"]) -> tuple[Tensor, Tensor]:
+        """The prior, times the number of members."""
+        expected = self.prior * lengths[:, None]
+        return expected, expected
 
     def per_class(self) -> Unlabeled:
         """Each class against the rest: groups x classes of them, class k of group g at g K + k."""

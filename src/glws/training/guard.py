@@ -3,37 +3,80 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
+from glws.data._distinct import Distinct
 from glws.data.dataset import WeakDataset
+from glws.supervision import AbstractSupervision
 
 MOST_GROUPS = 1000
+MOST_INSTANCES = 100_000
+"""The rates that weak labels imply are found from so many groups of a kind, and so many of their instances."""
+ROUNDS, SETTLED = 30, 1e-4
+"""EM goes on for so many rounds, or until no rate changes by more."""
 ALMOST_ALL = 0.99
 CLEARLY_LESS = 0.9
 
 
 def implied_rates(data: WeakDataset) -> Float[Tensor, "classes"]:
-    """The class rates that the weak labels alone suggest: the mean posterior of somebody who knows nothing else, unless
-    the shares of the classes are told with them.
+    """The class rates that explain the weak labels best, of somebody who predicts the same for every instance.
 
-    >>> from glws.supervision import Proportions
+    By EM: each kind states how many instances of each class there are (`stated_counts`), or its mean posterior under
+    the rates tells it, from even ones on. Rates that a kind tells about all instances (`told_shares`) stay as they are.
+
+    >>> from glws.supervision import MultiInstance, Proportions
     >>> implied_rates(WeakDataset(torch.zeros(4, 1), [[0, 1, 2, 3]], Proportions.of([1])))
     tensor([0.7500, 0.2500], dtype=torch.float64)
+
+    In half of many bags of ten there is a positive instance: with a share of 7% this is what one would find.
+
+    >>> bags = torch.arange(1000).view(100, 10)
+    >>> implied_rates(WeakDataset(torch.zeros(1000, 1), bags, MultiInstance.of([1, 0] * 50)))
+    tensor([0.93..., 0.06...], dtype=torch.float64)
     """
-    total = torch.zeros(data.weak[0].num_classes, dtype=torch.float64)
-    for groups, weak in zip(data.groups, data.weak, strict=True):
-        chosen = torch.arange(len(groups))[:: max(1, len(groups) // MOST_GROUPS)]
-        lengths = groups.lengths[chosen]
-        shares = weak.told_shares()
-        shares = torch.full((weak.num_classes,), 1 / weak.num_classes) if shares is None else shares
-        alike = shares.double().log().expand(len(chosen), max(lengths.tolist(), default=0), -1)
-        marginals = weak[chosen].infer(alike, lengths).marginals
-        total += marginals.sum((0, 1)) * len(groups) / max(len(chosen), 1)
-    return total / total.sum().clamp_min(1e-300)
+    classes = data.weak[0].num_classes
+    rates = torch.full((classes,), 1 / classes, dtype=torch.float64)
+    sources = [_source(weak, groups.lengths) for groups, weak in zip(data.groups, data.weak, strict=True)]
+    for _ in range(ROUNDS):
+        before = rates
+        total = torch.stack([source(before) for source in sources]).sum(0)
+        rates = total / total.sum().clamp_min(1e-300)
+        if float((rates - before).abs().max()) < SETTLED:
+            break
+    return rates
+
+
+Source = Callable[[Float[Tensor, "classes"]], Float[Tensor, "classes"]]
+"""How many instances there are of each class, from predicted rates."""
+
+
+def _source(weak: AbstractSupervision, lengths: Int[Tensor, "groups"]) -> Source:
+    stated = weak.stated_counts(lengths)
+    if stated is not None and torch.equal(*stated):
+        return lambda _: stated[0].double().sum(0)
+    told, found = weak.told_shares(), _sample(Distinct.of(weak, lengths))
+    scale = float(lengths.sum() / (found.lengths * found.times).sum().clamp_min(1))
+    return lambda rates: scale * _expected_counts(found, rates if told is None else told)
+
+
+def _sample(found: Distinct) -> Distinct:
+    """Evenly spaced ones: at most MOST_GROUPS, and at most MOST_INSTANCES instances or a single group."""
+    chosen = torch.arange(len(found.lengths))[:: max(1, -(-len(found.lengths) // MOST_GROUPS))]
+    while len(chosen) > 1 and int(found.lengths[chosen].sum()) > MOST_INSTANCES:
+        chosen = chosen[::2]
+    return found[chosen]
+
+
+def _expected_counts(found: Distinct, rates: Float[Tensor, "classes"]) -> Float[Tensor, "classes"]:
+    total = torch.zeros(len(rates), dtype=torch.float64)
+    for piece in found.pieces():
+        marginals = piece.weak.infer(piece.filled(rates.double().log()), piece.lengths).marginals
+        total += (piece.times[:, None] * marginals.sum(1)).sum(0)
+    return total
 
 
 def collapse(predicted: Float[Tensor, "classes"], implied: Float[Tensor, "classes"]) -> str | None:
