@@ -3,8 +3,17 @@
 import torch
 
 from glws.data.dataset import WeakDataset
-from glws.data.doctor import Finding, _parts, examine, names_are_known
-from glws.supervision import Constraints, Labels, PairComparison, PairSimilarity, PartialLabels, Proportions, Unlabeled
+from glws.data.doctor import CHECKS, Finding, _parts, approximate_answers, examine, names_are_known
+from glws.supervision import (
+    ClassCounts,
+    Constraints,
+    Labels,
+    PairComparison,
+    PairSimilarity,
+    PartialLabels,
+    Proportions,
+    Unlabeled,
+)
 
 BINARY = ["benign", "malignant"]
 
@@ -122,3 +131,18 @@ def test_errors_come_before_warnings_and_notes() -> None:
     levels = [finding.level for finding in examine(data, BINARY)]
     assert levels == sorted(levels, key=["error", "warning", "note"].index)
     assert levels[0] == "error"
+
+
+def test_groups_too_large_for_exact_posteriors_are_mentioned() -> None:
+    groups = [list(range(150)), list(range(9))]
+    counts = ClassCounts.of([[30, 30, 30, 30, 30], [3, 2, 2, 1, 1]])
+    data = WeakDataset(torch.zeros(150, 1), groups, counts)
+    assert approximate_answers in CHECKS
+    (finding,) = approximate_answers(_parts(data), 150, "abcde")
+    assert (finding.level, finding.groups) == ("note", (0,))
+    assert finding.message.startswith(
+        "ClassCounts: the posteriors of large groups are approximate: those of group 0 may be off by 0.00"
+    )
+    assert finding.message.endswith("(estimate, at random predictions); those of smaller groups are exact")
+    small = WeakDataset(torch.zeros(150, 1), groups[1:], counts[[1]])
+    assert "approximate posteriors" not in found(small, list("abcde"))

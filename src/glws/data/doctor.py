@@ -33,6 +33,10 @@ FAR_APART = 0.2
 """Two kinds contradict each other when their rates of a class differ by more than this."""
 
 
+FAR_OFF = 0.05
+"""Approximate posteriors that may be off by more than this are worth a warning."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """Something to know about the data: "error" (cannot be trained on), "warning" (will mislead), or "note"."""
@@ -327,6 +331,27 @@ def _best(part: Part, num_classes: int) -> Float[Tensor, "groups"]:
     return part.weak.infer(sure, lengths).log_likelihood
 
 
+def approximate_answers(parts: Sequence[Part], size: int, classes: Sequence[str]) -> Iterator[Finding]:
+    """Whether the largest groups of a kind are too large for exact posteriors, at predictions drawn at random."""
+    for part in parts:
+        longest = part.groups.lengths.sort(descending=True, stable=True)
+        fit = MOST_NUMBERS // max([*longest.values[:1].tolist(), 1]) // len(classes)
+        chosen = longest.indices[: min(max(fit, 1), FEW_GROUPS)]
+        lengths = part.groups.lengths[chosen]
+        shape = (len(chosen), max(lengths.tolist(), default=0), len(classes))
+        random = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64).log_softmax(-1)
+        error = part.weak[chosen].infer(random, lengths).error
+        if error is not None:
+            most = float(error.max())
+            name = part.some(chosen[[int(error.argmax())]].tolist())
+            message = (
+                f"{part.name}: the posteriors of large groups are approximate: those of group {name} may be off by "
+                f"{most:.2g} (estimate, at random predictions); those of smaller groups are exact"
+            )
+            groups = tuple(chosen[error > 0].tolist())
+            yield Finding("warning" if most > FAR_OFF else "note", "approximate posteriors", message, groups)
+
+
 CHECKS: tuple[Callable[[Sequence[Part], int, Sequence[str]], Iterator[Finding]], ...] = (
     infeasible_groups,
     contradictions,
@@ -335,4 +360,5 @@ CHECKS: tuple[Callable[[Sequence[Part], int, Sequence[str]], Iterator[Finding]],
     rates,
     exchangeable_classes,
     constant_classifiers,
+    approximate_answers,
 )

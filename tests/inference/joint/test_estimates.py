@@ -136,7 +136,7 @@ def test_large_sharp_groups_are_pruned_where_the_tilt_is_far_off() -> None:
     log_probs, counts, lengths = sharp_batch(7, 3, 60, 8, 12.0)
     answer = JointCounts(counts).solution(log_probs, lengths)
     worse = JointCounts(counts, "corrected").solution(log_probs, lengths)
-    assert answer.engine == "pruned counts"
+    assert "pruned counts" in answer.engine  # type: ignore[operator]
     assert torch.all(answer.error < 0.2 * worse.error)  # type: ignore[operator]
 
 
