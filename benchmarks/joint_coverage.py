@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from glws.inference.joint.choice import solved
 from glws.inference.joint.exact import exact_posterior
 from glws.inference.joint.groups import Estimate, Groups, gathered
 from glws.inference.joint.limits import LIVE_BUDGET, PRUNED, STATE_BUDGET
 from glws.inference.joint.live import live_posterior
-from glws.inference.joint.methods import solved
 from glws.inference.joint.saddle import corrected_posterior, tilted_posterior
 from glws.inference.joint.tilting import tilted
 

@@ -45,10 +45,13 @@ def fill_ahead(weights: Floats, counts: Integers, ahead: Floats) -> None:
     ahead[instances, :, 0] = 1.0
     for j in range(instances - 1, -1, -1):
         for column in range(columns):
-            weight = weights[j, column]
-            ahead[j, column, 0] = ahead[j + 1, column, 0] * (1.0 - weight)
+            weight, rest = weights[j, column], 0.0
+            for other in range(columns):
+                if other != column:
+                    rest += weights[j, other]  # 1 - weight would lose what is below 1e-16
+            ahead[j, column, 0] = ahead[j + 1, column, 0] * rest
             for m in range(1, counts[column] + 1):
-                ahead[j, column, m] = ahead[j + 1, column, m] * (1.0 - weight) + ahead[j + 1, column, m - 1] * weight
+                ahead[j, column, m] = ahead[j + 1, column, m] * rest + ahead[j + 1, column, m - 1] * weight
 
 
 @kernel

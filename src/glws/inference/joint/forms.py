@@ -15,9 +15,9 @@ from glws.inference import gpu
 from glws.inference.forms import AbstractForm, Answer, Solution
 from glws.inference.gpu.joint import MOST_ENTRIES, gpu_joint_posterior
 from glws.inference.gpu.sets import MOST_NUMBERS, gpu_set_posterior
+from glws.inference.joint.choice import solved
 from glws.inference.joint.groups import WAYS, Groups, gathered, scattered
 from glws.inference.joint.limits import MAX_SET, STATE_BUDGET
-from glws.inference.joint.methods import solved
 from glws.inference.joint.subsets import subset_posterior
 
 METHODS = ("auto", "exact", "corrected", "tilted")
