@@ -152,13 +152,14 @@ class WeakScores:
 
     log_likelihood: mean over groups of log p(w | x), the impossible left out; per_instance: the same sum over the
     number of instances. entropy: mean over instances of the entropy of the posterior, in nats. impossible: how many
-    groups the predictions rule out.
+    groups the predictions rule out. approximation_error: how far a posterior may be off; 0 if all are exact.
     """
 
     log_likelihood: float
     per_instance: float
     entropy: float
     impossible: int
+    approximation_error: float = 0.0
 
 
 def weak_scores(posterior: Posterior) -> WeakScores:
@@ -167,7 +168,8 @@ def weak_scores(posterior: Posterior) -> WeakScores:
     >>> from glws import infer
     >>> from glws.automata import exactly
     >>> weak_scores(infer(torch.zeros(1, 2, 2).log_softmax(-1), exactly(1)))
-    WeakScores(log_likelihood=-0.693..., per_instance=-0.346..., entropy=0.693..., impossible=0)
+    WeakScores(log_likelihood=-0.693..., per_instance=-0.346..., entropy=0.693..., impossible=0,
+               approximation_error=0.0)
     """
     possible = ~posterior.impossible
     total = posterior.log_likelihood.detach().double()[possible].sum()
@@ -178,6 +180,7 @@ def weak_scores(posterior: Posterior) -> WeakScores:
         per_instance=float(total / instances),
         entropy=float(spread / instances),
         impossible=posterior.num_impossible,
+        approximation_error=0.0 if posterior.error is None else float(posterior.error.max()),
     )
 
 

@@ -63,7 +63,7 @@ def em_loss(
 
     `multiclass` is for knowledge about several classes at once (`ClassCounts`, `PresentClasses`): "per_class" is the
     reduction of the paper, each class against the rest; "joint" keeps it exact; "tilted" takes the approximation that
-    costs no more for large groups; "auto" is exact while that is cheap, then tilted.
+    costs no more for large groups; "auto" is exact while that is cheap, then approximate (`Posterior.error`).
 
     >>> import torch
     >>> from glws.supervision import Proportions

@@ -10,7 +10,7 @@ from torch import Tensor
 from glws.automata import Automaton
 from glws.data._distinct import Distinct
 from glws.data.dataset import WeakDataset
-from glws.data.doctor import Finding, examine, names_are_known
+from glws.data.doctor import CHECKS, Finding, _parts, approximate_answers, examine, names_are_known
 from glws.data.groups import Groups
 from glws.inference import Automata
 from glws.supervision import (
@@ -210,7 +210,8 @@ def test_a_kind_of_somebody_else_is_examined_by_its_automata() -> None:
 def test_large_groups_are_examined_without_automata_or_padding() -> None:
     """Three class counts in groups of 2,000, and one bag of 50,000 beside 5,000 of 10."""
     counts = torch.tensor([[1000, 700, 300], [500, 900, 600], [100, 200, 1700]])
-    assert examine(in_bags(2000, ClassCounts.of(counts)), ["a", "b", "c"]) == []
+    findings = examine(in_bags(2000, ClassCounts.of(counts)), ["a", "b", "c"])
+    assert [finding.check for finding in findings] == ["approximate posteriors"]
     counts[1, 0] += 1
     assert "infeasible groups" in found(in_bags(2000, ClassCounts.of(counts)), ["a", "b", "c"])
     sizes = torch.tensor([0, 50_000, *[10] * 5000]).cumsum(0)
@@ -239,3 +240,18 @@ def test_errors_come_before_warnings_and_notes() -> None:
     levels = [finding.level for finding in examine(data, BINARY)]
     assert levels == sorted(levels, key=["error", "warning", "note"].index)
     assert levels[0] == "error"
+
+
+def test_groups_too_large_for_exact_posteriors_are_mentioned() -> None:
+    groups = [list(range(150)), list(range(9))]
+    counts = ClassCounts.of([[30, 30, 30, 30, 30], [3, 2, 2, 1, 1]])
+    data = WeakDataset(torch.zeros(150, 1), groups, counts)
+    assert approximate_answers in CHECKS
+    (finding,) = approximate_answers(_parts(data), 150, "abcde")
+    assert (finding.level, finding.groups) == ("note", (0,))
+    assert finding.message.startswith(
+        "ClassCounts: the posteriors of large groups are approximate: those of group 0 may be off by 0.00"
+    )
+    assert finding.message.endswith("(estimate, at random predictions); those of smaller groups are exact")
+    small = WeakDataset(torch.zeros(150, 1), groups[1:], counts[[1]])
+    assert "approximate posteriors" not in found(small, list("abcde"))

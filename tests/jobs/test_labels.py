@@ -195,7 +195,7 @@ def bags_by_hand(folder: Path, features: Any, bags: Any) -> Any:
     found = latest(opened.path / "checkpoints", print, opened.owner)
     assert found is not None
     scaling, tensors = opened.read_tensors("scaling"), found.checkpoint.tensors
-    scaled = (torch.as_tensor(features).float() - scaling["mean"]) / scaling["spread"]
+    scaled = ((torch.as_tensor(features).double() - scaling["mean"]) / scaling["spread"]).float()
     (wide, shift), (gate, offset) = (
         [tensors[f"modules/attention.{part}.{name}"] for name in ("weight", "bias")] for part in ("content", "gate")
     )
@@ -279,3 +279,45 @@ def test_data_of_other_features_are_refused(mixed: tuple[Path, Path], tmp_path: 
     for use in (predictions, posterior_labels):
         with pytest.raises(RunError, match="was trained with the feature f1 where the data has f2"):
             use(folder, tmp_path / "swapped.yaml")
+
+
+COUNTED = """\
+data: counted.csv
+features: [f1, f2]
+classes: [cat, dog, bird, fox, owl]
+blocks:
+  - {kind: proportions, group: bag, weak: {counts: [n0, n1, n2, n3, n4]}}
+"""
+
+
+def test_labels_say_how_far_approximate_posteriors_may_be_off(tmp_path: Path) -> None:
+    """Four bags of 150 are beyond exact counts, two of 10 are not; the scores of the run and its report say so too."""
+    generator = np.random.default_rng(0)
+    rows = ["f1,f2,bag,n0,n1,n2,n3,n4"]
+    for bag, size in enumerate((150, 10, 150, 150, 10, 150)):
+        labels = generator.integers(0, 5, size)
+        counts = ",".join(map(str, np.bincount(labels, minlength=5)))
+        for label, (x, y) in zip(labels, generator.normal(size=(size, 2)), strict=True):
+            rows.append(f"{x:.4f},{y + label:.4f},b{bag},{counts}")
+    (tmp_path / "counted.csv").write_text("\n".join(rows) + "\n")
+    (tmp_path / "counted.yaml").write_text(COUNTED)
+    folder = train(tmp_path / "run", "--data", str(tmp_path / "counted.yaml"), "data.held_out=0.5")
+    told = list[str]()
+    columns = posterior_labels(folder, tmp_path / "counted.yaml", report=told.append)
+    errors = columns["approximation_error"]
+    assert ((errors > 0) == ~np.isin(columns["group"], ["b1", "b4"])).all()
+    assert errors.max() < 0.1
+    assert told == [
+        "the posteriors of 600 of 620 rows are approximate and may be off by up to "
+        f"{errors.max():.2g} (estimate): see the column approximation_error"
+    ]
+    assert 0 < RunFolder.open(folder).result()["held_out"]["approximation_error"] < 0.1  # type: ignore[index, call-overload]
+    page = (folder / "report.html").read_text()
+    assert "Approximation error" in page
+    assert "not computed exactly: an estimate" in page
+
+
+def test_labels_from_exact_posteriors_have_no_column_of_errors(mixed: tuple[Path, Path]) -> None:
+    told = list[str]()
+    assert "approximation_error" not in posterior_labels(*mixed, report=told.append)
+    assert told == []

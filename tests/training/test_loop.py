@@ -21,7 +21,7 @@ from glws.methods import GLWS, AbstractMethod, Supervised
 from glws.methods.abstract import Epoch, Setup
 from glws.methods.step import State, Step
 from glws.models import build
-from glws.supervision import Labels, Proportions, Unlabeled
+from glws.supervision import ClassCounts, Labels, Proportions, Unlabeled
 from glws.training.config import TrainingConfig
 from glws.training.evaluate import Labelled
 from glws.training.loop import Fitted, Training, fit
@@ -343,3 +343,44 @@ def test_unlabeled_instances_start_from_their_prior_beside_labels() -> None:
     logits = build("linear", [3], 2)(x).log_softmax(1)
     expected = -logits[:4, 1].mean() - (guess * logits).sum(1).mean()
     assert started == pytest.approx(float(expected.detach()), abs=1e-5)
+
+
+def counted_bags(instances: int, counts: list[int], scale: float = 1.0) -> WeakDataset:
+    x = scale * torch.randn(2 * instances, 3, generator=torch.Generator().manual_seed(0))
+    return WeakDataset(x, torch.arange(2 * instances).view(2, instances), ClassCounts.of([counts, counts[::-1]]))
+
+
+def test_the_log_says_how_far_approximate_posteriors_may_be_off() -> None:
+    """Bags of 150 with 6e6 count vectors; small bags are exact, and the log says nothing of errors."""
+    large, small = counted_bags(150, [10, 20, 30, 40, 50]), counted_bags(15, [1, 2, 3, 4, 5])
+    config = TrainingConfig(epochs=1, batch_size=2)
+    row = fit(build("linear", [3], 5), large, config=config, held_out=large).history[-1]
+    assert 0 < float(row["approximation_error"]) < 0.05
+    assert 0 < float(row["held_out_approximation_error"]) < 0.05
+    exact = fit(build("linear", [3], 5), small, config=config, held_out=small).history[-1]
+    assert not {"approximation_error", "held_out_approximation_error"} & set(exact)
+
+
+def test_posteriors_that_are_far_off_are_warned_of_once() -> None:
+    """Bags of 15, for which the tilt is coarse where predictions are sharp."""
+    watched = Watcher()
+    method = GLWS(multiclass="tilted")
+    fitted = fit(
+        build("linear", [3], 5),
+        counted_bags(15, [1, 2, 3, 4, 5], 10.0),
+        method,
+        TrainingConfig(epochs=3, batch_size=2),
+        observer=watched,
+    )
+    (warning,) = [line for line in fitted.warnings if "approximate" in line]
+    assert warning.startswith("posteriors are approximate and may be off by 0.")
+    assert warning.endswith("(estimate, epoch 1); those of smaller groups are exact")
+    assert watched.lines == [warning]
+
+
+class Watcher(Observer):
+    def __init__(self) -> None:
+        self.lines = list[str]()
+
+    def warned(self, message: str) -> None:
+        self.lines.append(message)

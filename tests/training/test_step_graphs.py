@@ -12,7 +12,7 @@ from torch import Tensor
 from glws.data import WeakDataset
 from glws.data.augment import Views, views
 from glws.inference.automata_form import by_enumeration, spelled_out
-from glws.inference.forms import Answer, Counts
+from glws.inference.forms import Counts, Solution
 from glws.inference.joint.forms import JointCounts, PresenceSet
 from glws.methods import GLWS
 from glws.models import build
@@ -143,7 +143,7 @@ def test_several_classes_are_asked_about_as_the_method_says(
     kind: type[ClassCounts] | type[PresentClasses], multiclass: Multiclass, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for form in (JointCounts, PresenceSet):
-        monkeypatch.setattr(form, "solve", solved_by_enumeration)  # their fused kernels need a GPU
+        monkeypatch.setattr(form, "solution", solved_by_enumeration)  # their fused kernels need a GPU
     method = GLWS(multiclass=multiclass, e_step="weak", supervised=0.5)
     data = bags(3, lambda labels, sizes: kind.from_labels(labels, sizes, num_classes=3))
     recorded, launched = (trained(method, data, one) for one in (True, False))
@@ -151,8 +151,8 @@ def test_several_classes_are_asked_about_as_the_method_says(
     assert recorded._steps._recorded  # type: ignore[union-attr]
 
 
-def solved_by_enumeration(form: JointCounts | PresenceSet, potentials: Tensor, lengths: Tensor) -> Answer:
-    return by_enumeration(spelled_out(form, lengths), potentials, lengths)
+def solved_by_enumeration(form: JointCounts | PresenceSet, potentials: Tensor, lengths: Tensor) -> Solution:
+    return Solution(*by_enumeration(spelled_out(form, lengths), potentials, lengths))
 
 
 def test_what_the_host_looks_at_is_launched() -> None:

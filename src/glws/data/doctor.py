@@ -37,6 +37,11 @@ ROUNDED = 0.05
 """Shares that differ by less, where counts differ by less than 1/2, are equal but for the rounding of counts."""
 FAR_APART = 0.2
 """Two kinds contradict each other when their rates of a class differ by more than this."""
+FEW_GROUPS = 20
+MOST_NUMBERS = 2_000_000
+"""The largest groups of a kind are asked for approximate posteriors: so many, of so many instances times classes."""
+FAR_OFF = 0.05
+"""Approximate posteriors that may be off by more than this are worth a warning."""
 
 
 @dataclass(frozen=True)
@@ -379,6 +384,27 @@ def _may_be_constant(distinct: Distinct, number: int) -> bool:
     return bool(distinct.weak.narrowed(allowed, distinct.lengths).possible.all())
 
 
+def approximate_answers(parts: Sequence[Part], size: int, classes: Sequence[str]) -> Iterator[Finding]:
+    """Whether the largest groups of a kind are too large for exact posteriors, at predictions drawn at random."""
+    for part in parts:
+        longest = part.groups.lengths.sort(descending=True, stable=True)
+        fit = MOST_NUMBERS // max([*longest.values[:1].tolist(), 1]) // len(classes)
+        chosen = longest.indices[: min(max(fit, 1), FEW_GROUPS)]
+        lengths = part.groups.lengths[chosen]
+        shape = (len(chosen), max(lengths.tolist(), default=0), len(classes))
+        random = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64).log_softmax(-1)
+        error = part.weak[chosen].infer(random, lengths).error
+        if error is not None:
+            most = float(error.max())
+            name = part.some(chosen[[int(error.argmax())]].tolist())
+            message = (
+                f"{part.name}: the posteriors of large groups are approximate: those of {name} may be off by "
+                f"{most:.2g} (estimate, at random predictions); those of smaller groups are exact"
+            )
+            groups = tuple(chosen[error > 0].tolist())
+            yield Finding("warning" if most > FAR_OFF else "note", "approximate posteriors", message, groups)
+
+
 Check = Callable[[Sequence[Part], int, Sequence[str]], Iterator[Finding]]
 """From the kinds, the number of instances and the names of the classes to findings."""
 
@@ -391,5 +417,6 @@ CHECKS: tuple[Check, ...] = (
     equal_shares,
     exchangeable_classes,
     constant_classifiers,
+    approximate_answers,
 )
 """Every check, in the order in which their findings are reported within a level."""

@@ -7,6 +7,7 @@ from glws.inference.forms import Answer as Answer
 from glws.inference.forms import Counts as Counts
 from glws.inference.forms import PresenceWeights as PresenceWeights
 from glws.inference.forms import Selected as Selected
+from glws.inference.forms import Solution as Solution
 from glws.inference.forms import TableWeights as TableWeights
 from glws.inference.joint import JointCounts as JointCounts
 from glws.inference.joint import PresenceSet as PresenceSet

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import ClassVar, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,18 @@ from glws.inference import closed, compiled_pairs, counts, gpu
 from glws.inference.gpu import presence
 
 Answer = tuple[Float[Tensor, "groups"], Float[Tensor, "groups instances classes"]]
+
+
+class Solution(NamedTuple):
+    """An answer, which engine gave it, and how far it may be off."""
+
+    log_likelihood: Float[Tensor, "groups"]
+    marginals: Float[Tensor, "groups instances classes"]
+    engine: str | None = None
+    """None: what the form says of itself."""
+    error: Float[Tensor, "groups"] | None = None
+    """Estimate of the largest error of a posterior in each group; None: all groups are exact."""
+
 
 FormT = TypeVar("FormT", bound="AbstractForm")
 
@@ -52,6 +64,12 @@ class AbstractForm(ABC):
     @abstractmethod
     def solve(self, potentials: Float[Tensor, "groups instances classes"], lengths: Int[Tensor, "groups"]) -> Answer:
         """log Z and q_j(k), in the dtype of the potentials; garbage-free in padding."""
+
+    def solution(
+        self, potentials: Float[Tensor, "groups instances classes"], lengths: Int[Tensor, "groups"]
+    ) -> Solution:
+        """The same answer, and how far it may be off: forms that approximate override this."""
+        return Solution(*self.solve(potentials, lengths))
 
     @abstractmethod
     def automaton(self, group: int, length: int) -> Automaton:
@@ -222,6 +240,10 @@ class Selected(AbstractForm):
     def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
         """Z = p(w, taken | x), and the posterior, which is the same whether or not one divides."""
         return self.form.solve(potentials, lengths)
+
+    def solution(self, potentials: Tensor, lengths: Tensor) -> Solution:
+        """The same, and how far it may be off."""
+        return self.form.solution(potentials, lengths)
 
     def automaton(self, group: int, length: int) -> Automaton:
         """That of p(w, taken | y)."""

@@ -208,6 +208,8 @@ def _final_scores(data: JobData, fitted: Fitted, world: World) -> dict[str, Any]
             "entropy": weak.entropy,
             "impossible": weak.impossible,
         }
+        if weak.approximation_error > 0:
+            found["held_out"]["approximation_error"] = weak.approximation_error
         estimate = held_out_accuracy(data.held_out, fitted.predict, world)
         if estimate is not None:
             found["held_out"] |= {

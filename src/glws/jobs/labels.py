@@ -45,6 +45,7 @@ GROUP = "group_"
 Columns = dict[str, Any]
 """A table to write: names and columns of one length."""
 Report = Callable[[str], None]
+ERROR = "approximation_error"
 
 
 class Trained(NamedTuple):
@@ -209,6 +210,8 @@ def posterior_labels(
     the whole group, `entropy` that of its posterior in nats, `log_likelihood` that of the group's weak label, `p(...)`
     the posterior. Of a method that predicts whole groups, `group_p(...)` is its prediction. Where the predictions rule
     out what is known there is no label, and the posterior is 0. `row` is the place in the file, the first being 0.
+    Where some posteriors are approximate, `approximation_error` estimates how far those of the group may be off; it is
+    0 where they are exact.
     """
     used = Trained.of(folder)
     if table is not None and not read_description(table).blocks:
@@ -224,7 +227,20 @@ def posterior_labels(
     ]
     if not pieces:
         raise DataError("there are no groups to label")
-    return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+    columns = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+    return _checked_errors(columns, report)
+
+
+def _checked_errors(columns: Columns, report: Report) -> Columns:
+    """Without the column of errors where all posteriors are exact; where some are not, says so."""
+    errors = columns[ERROR]
+    if not errors.any():
+        return {name: column for name, column in columns.items() if name != ERROR}
+    report(
+        f"the posteriors of {int((errors > 0).sum()):,} of {len(errors):,} rows are approximate and may be off by up "
+        f"to {errors.max():.2g} (estimate): see the column {ERROR}"
+    )
+    return columns
 
 
 def _columns_of_own_group(
@@ -255,6 +271,7 @@ def _piece(data: JobData, rows: Any, kind: int, groups: Tensor, members: Tensor,
     weak = data.whole.weak[kind]
     real = torch.arange(members.shape[1]) < answer.lengths[:, None]
     marginals = answer.marginals.double()[real]
+    error = torch.zeros(len(groups)).double() if answer.error is None else answer.error.double()
     single = torch.where(answer.impossible[:, None], -1, answer.marginals.argmax(2))
     repeated = groups[:, None].expand_as(members)[real]
     names = data.group_names[kind] if data.group_names else np.arange(len(weak))
@@ -266,6 +283,7 @@ def _piece(data: JobData, rows: Any, kind: int, groups: Tensor, members: Tensor,
         "joint_label": _named(most_likely(weak[groups], answer)[real], data.classes),
         "entropy": torch.special.entr(marginals).sum(1).numpy(),
         "log_likelihood": answer.log_likelihood.double()[:, None].expand_as(members)[real].numpy(),
+        ERROR: error[:, None].expand_as(members)[real].numpy(),
         **_columns(marginals, data.classes),
     }
 

@@ -118,7 +118,8 @@ def _distance(log_probs: Tensor, guess: Tensor, lengths: Tensor) -> Float[Tensor
 
 
 def _take_notes(step: Step, answers: list[EMLoss]) -> None:
-    """The likelihood of what is known, the entropy of the posteriors, and how many groups could not be."""
+    """The likelihood of what is known, the entropy of the posteriors, how many groups could not be, and how far the
+    posterior of one may be off, where they are approximate."""
     possible = [~answer.posterior.impossible for answer in answers]
     marginals = [answer.posterior.marginals for answer in answers]
     entropy, instances = (
@@ -128,3 +129,6 @@ def _take_notes(step: Step, answers: list[EMLoss]) -> None:
     step.note("entropy", entropy / instances.clamp_min(1))
     step.note("negative_log_likelihood", torch.stack([answer.supervised for answer in answers]).sum())
     step.note("impossible_groups", torch.stack([(~each).sum() for each in possible]).sum().float())
+    errors = [answer.posterior.error.max() for answer in answers if answer.posterior.error is not None]
+    if errors:
+        step.note("approximation_error", torch.stack(errors).max())

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from glws.inference import Posterior, infer
-from glws.inference.joint import STATE_BUDGET
 from glws.methods._recipe import Recipe
 from glws.methods.abstract import AbstractMethod, Setup
 from glws.methods.step import State, Step
@@ -73,10 +71,13 @@ class UUM(AbstractMethod):
     def loss(self, step: Step) -> Float[Tensor, ""]:
         """The weighted cross-entropy, or the likelihood in the first epochs."""
         (part,) = step.batch.parts
-        weak, log_probs = self._solved(step, part.weak), part.gather(step.logits(self.view).log_softmax(-1))
+        weak, log_probs = self._solved(part.weak), part.gather(step.logits(self.view).log_softmax(-1))
         if step.progress.epoch < self.likelihood_epochs:
-            return unchecked_em_loss(log_probs, weak, part.lengths).supervised
+            answer = unchecked_em_loss(log_probs, weak, part.lengths)
+            _note_errors(step, weak, answer.posterior)
+            return answer.supervised
         weights = infer(part.gather(self._weight_model(step)), weak, part.lengths)
+        _note_errors(step, weak, weights)
         return weighted_cross_entropy(log_probs, weights)
 
     def update(self, step: Step) -> None:
@@ -87,13 +88,9 @@ class UUM(AbstractMethod):
             step.state["log_probs"][numbers] = answers.to(step.state["log_probs"])
             step.state["seen"][numbers] = 1
 
-    def _solved(self, step: Step, weak: AbstractSupervision) -> AbstractSupervision:
-        """Counts of all classes answered as asked for, and a note of how many exactly."""
-        if not isinstance(weak, ClassCounts):
-            return weak
-        is_exact = float(self.counts == "exact")
-        step.note("exact_groups", share_answered_exactly(weak.counts) if self.counts == "auto" else is_exact)
-        return weak.solved_by(self.counts)
+    def _solved(self, weak: AbstractSupervision) -> AbstractSupervision:
+        """Counts of all classes answered as asked for."""
+        return weak.solved_by(self.counts) if isinstance(weak, ClassCounts) else weak
 
     def _weight_model(self, step: Step) -> Float[Tensor, "rows classes"]:
         """Log-probabilities that the weights are computed from, without gradient."""
@@ -131,12 +128,10 @@ def weighted_cross_entropy(
     return torch.where(counted, each, 0.0).sum() / counted.sum().clamp_min(1)
 
 
-def share_answered_exactly(counts: Int[Tensor, "groups classes"]) -> Float[Tensor, ""]:
-    """The share of groups with at most so many count vectors, Π_k (counts[k] + 1), that they are answered exactly.
-
-    >>> share_answered_exactly(torch.tensor([[1, 0, 2], [50, 60, 70]]))
-    tensor(0.5000)
-    """
-    log_states = torch.log1p(counts.double()).sum(1)
-    exact = log_states < math.log(STATE_BUDGET + 0.5)
-    return exact.float().sum() / max(len(exact), 1)
+def _note_errors(step: Step, weak: AbstractSupervision, posterior: Posterior) -> None:
+    """Of counts of all classes, which share of the groups was answered exactly, and how far the others may be off."""
+    if isinstance(weak, ClassCounts):
+        error = torch.zeros(1) if posterior.error is None else posterior.error
+        step.note("exact_groups", (error == 0).double().mean())
+        if posterior.error is not None:
+            step.note("approximation_error", error.max())

@@ -69,6 +69,12 @@ ENTROPY = Score(
     "What is left open about a label, on average, in nats; 0 is nothing.",
 )
 IMPOSSIBLE = Score("impossible", "Impossible groups", decimal, "How many held-out groups the predictions rule out.")
+APPROXIMATION = Score(
+    "approximation_error",
+    "Approximation error",
+    decimal,
+    "How far a posterior of a held-out group may be off because it is not computed exactly: an estimate.",
+)
 ESTIMATED = Score(
     "estimated_accuracy",
     "Accuracy as held-out groups tell it",
@@ -83,7 +89,7 @@ ESTIMATED_ERROR = Score(
     "How far the estimate may be off; about twice as much now and then.",
 )
 SCORES = (ACCURACY, BALANCED, MATCHED, CALIBRATION, AREA)
-WEAK_SCORES = (ESTIMATED, ESTIMATED_ERROR, LIKELIHOOD, PER_INSTANCE, ENTROPY, IMPOSSIBLE)
+WEAK_SCORES = (ESTIMATED, ESTIMATED_ERROR, LIKELIHOOD, PER_INSTANCE, ENTROPY, IMPOSSIBLE, APPROXIMATION)
 HEADLINE = ((ACCURACY, BALANCED, MATCHED, CALIBRATION), (ESTIMATED, LIKELIHOOD))
 
 

@@ -152,9 +152,9 @@ class ClassCounts(AbstractSupervision):
 
         p(w | y) = 1 where every class k occurs exactly counts[k] times, else 0
 
-    Exact while there are few count vectors, Π_k (counts[k] + 1), and beyond that by the multi-class tilt, which comes
-    closer as groups grow; `solved_by` asks for either. `per_class()` is the paper's reduction: each class against the
-    rest, as if the counts of the others were not known.
+    Exact while there are few count vectors, Π_k (counts[k] + 1), or few that matter under the predictions. Beyond that
+    approximate, with an estimate of the error (`Posterior.error`); `solved_by` asks for either. `per_class()` is the
+    paper's reduction: each class against the rest, as if the counts of the others were not known.
 
     >>> weak = ClassCounts.of([[1, 0, 2]])
     >>> weak.automaton(0, 3).count(3)

@@ -143,7 +143,8 @@ def held_out_scores(data: WeakDataset, predict: Predict, world: World | None = N
     total = sum(score.log_likelihood * int((~answer.impossible).sum()) for score, answer in found)
     entropy = sum(score.entropy * int(answer.lengths[~answer.impossible].sum()) for score, answer in found)
     impossible = sum(score.impossible for score, _ in found)
-    return WeakScores(total / max(groups, 1), total / max(instances, 1), entropy / max(instances, 1), impossible)
+    error = max((score.approximation_error for score, _ in found), default=0.0)
+    return WeakScores(total / max(groups, 1), total / max(instances, 1), entropy / max(instances, 1), impossible, error)
 
 
 def held_out_accuracy(data: WeakDataset, predict: Predict, world: World | None = None) -> BagAccuracy | None:

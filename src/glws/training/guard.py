@@ -1,9 +1,10 @@
-"""A guard against collapse: predictions that have gone to one class although what is known speaks of others."""
+"""Guards: against collapse, predictions that have gone to one class although what is known speaks of others; and
+against posteriors that are far from exact."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from jaxtyping import Float, Int
@@ -20,6 +21,9 @@ ROUNDS, SETTLED = 30, 1e-4
 """EM goes on for so many rounds, or until no rate changes by more."""
 ALMOST_ALL = 0.99
 CLEARLY_LESS = 0.9
+IMPRECISE = 0.05
+"""Posteriors that may be off by more than this, in the mean over the steps of an epoch, are worth a warning."""
+IMPRECISE_WORDS = "posteriors are approximate"
 
 
 def implied_rates(data: WeakDataset) -> Float[Tensor, "classes"]:
@@ -91,6 +95,22 @@ def collapse(predicted: Float[Tensor, "classes"], implied: Float[Tensor, "classe
     return (
         f"{100 * float(predicted[most]):.1f}% of the training instances are predicted to be of class {most}, "
         f"the weak labels alone suggest {100 * float(implied[most]):.1f}%"
+    )
+
+
+def imprecise(row: Mapping[str, float | int | str], said: Sequence[str]) -> str | None:
+    """A sentence if posteriors of an epoch may be far off because they are approximate; only once in a run.
+
+    >>> imprecise({"epoch": 2, "approximation_error": 0.12}, [])
+    'posteriors are approximate and may be off by 0.12 (estimate, epoch 2); those of smaller groups are exact'
+    >>> imprecise({"epoch": 2, "approximation_error": 0.01}, [])
+    """
+    error = float(row.get("approximation_error", 0.0))
+    if error < IMPRECISE or any(message.startswith(IMPRECISE_WORDS) for message in said):
+        return None
+    return (
+        f"{IMPRECISE_WORDS} and may be off by {error:.2g} (estimate, epoch {row['epoch']}); "
+        "those of smaller groups are exact"
     )
 
 

@@ -25,7 +25,7 @@ from glws.training.config import TrainingConfig
 from glws.training.devices import DeviceInstances, batch_on, chosen_device, on_device, repeatable, seed_global
 from glws.training.evaluate import AT_ONCE, Labelled, Predict, group_probs_of, held_out_scores, labelled_scores
 from glws.training.graphs import ViewGraphs
-from glws.training.guard import collapse, implied_rates
+from glws.training.guard import collapse, implied_rates, imprecise
 from glws.training.host_objective import loss_on_host
 from glws.training.meters import Meters
 from glws.training.network import Forward, average, averaged_copy, number_of_features, ready
@@ -322,6 +322,10 @@ class Training:
             self.warnings.append(f"epoch {epoch}: {message}")
             if not is_old:
                 observer.warned(self.warnings[-1])
+        message = imprecise(row, self.warnings)
+        if message is not None:
+            self.warnings.insert(0, message)
+            observer.warned(message)
         observer.epoch_ended(row)
         return row
 
@@ -338,6 +342,8 @@ class Training:
         if held_out is not None:
             weak = held_out_scores(held_out, self.predict, self.world)
             row |= {"held_out_log_likelihood": weak.log_likelihood, "held_out_entropy": weak.entropy}
+            if weak.approximation_error > 0:
+                row["held_out_approximation_error"] = weak.approximation_error
         return row
 
     def _settle_average(self) -> None:

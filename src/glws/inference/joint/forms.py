@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -14,13 +12,12 @@ from glws.automata import Automaton, nothing
 from glws.automata.explore import explore_steps
 from glws.errors import DataError
 from glws.inference import gpu
-from glws.inference.forms import AbstractForm, Answer
+from glws.inference.forms import AbstractForm, Answer, Solution
 from glws.inference.gpu.joint import MOST_ENTRIES, gpu_joint_posterior
 from glws.inference.gpu.sets import MOST_NUMBERS, gpu_set_posterior
-from glws.inference.joint.exact import exact_posterior
-from glws.inference.joint.groups import Groups, gathered, scattered
-from glws.inference.joint.limits import MAX_SET, MOST_STATES, STATE_BUDGET
-from glws.inference.joint.saddle import corrected_posterior, tilted_posterior
+from glws.inference.joint.choice import solved
+from glws.inference.joint.groups import WAYS, Groups, gathered, scattered
+from glws.inference.joint.limits import MAX_SET, STATE_BUDGET
 from glws.inference.joint.subsets import subset_posterior
 
 METHODS = ("auto", "exact", "corrected", "tilted")
@@ -34,11 +31,13 @@ class JointCounts(AbstractForm):
 
     The counts of a group must sum to its length; if they do not, or if one is negative, the group is impossible.
 
-    method: "exact" by a recursion over count vectors, Π_k (counts[k] + 1) states. "tilted" by the multi-class tilt, an
-    approximation for groups of any size: q_j(k) ∝ p_j(k) e^{θ_k} with Σ_j q_j(k) = counts[k], and the saddle-point
-    approximation of the log-likelihood; both errors fall as 1 / counts. "corrected" has the same log-likelihood and
-    better posteriors, with errors that fall as 1 / counts²; their sums are the counts as well. "auto" takes for each
-    group the exact one up to STATE_BUDGET states, the corrected one above.
+    method: "exact" by a recursion over count vectors, Π_k (counts[k] + 1) states, or over those that matter where there
+    are too many. "tilted" by the multi-class tilt, an approximation for groups of any size: q_j(k) ∝ p_j(k) e^{θ_k}
+    with Σ_j q_j(k) = counts[k], and the saddle-point approximation of the log-likelihood; both errors fall as
+    1 / counts. "corrected" has the same log-likelihood and better posteriors, with errors that fall as 1 / counts²;
+    their sums are the counts as well. "auto" is exact for each group up to STATE_BUDGET states or LIVE_BUDGET states
+    that matter, and takes the better of the corrected tilt and a pruned recursion above. `solution` says how far each
+    group may be off.
 
     `infer` takes the posteriors as the gradient of the log-likelihood. So they are with "exact". With "tilted" they are
     the gradient of its leading term (the determinant held constant), with "corrected" close to the exact gradient.
@@ -65,15 +64,29 @@ class JointCounts(AbstractForm):
 
     def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
         """log Z and q_j(k), computed in float64."""
+        answer = self.solution(potentials, lengths)
+        return answer.log_likelihood, answer.marginals
+
+    def solution(self, potentials: Tensor, lengths: Tensor) -> Solution:
+        """The same, how each group was answered, and how far it may be off."""
         _check_shape("counts", self.counts, potentials)
         if self.method not in METHODS:
             raise DataError(f"method must be one of {', '.join(METHODS)}, found {self.method!r}")
         if self.is_unwatched(potentials.device):
             assert self.most_states is not None
-            return gpu_joint_posterior(potentials, self.counts, lengths, self.most_states)
+            return Solution(*gpu_joint_posterior(potentials, self.counts, lengths, self.most_states))
         counts = self.counts.long()
         possible = (counts >= 0).all(1) & (counts.sum(1) == lengths)
-        return _answered(self._posterior, potentials, counts, lengths, possible)
+        if len(lengths) == 0:
+            return Solution(potentials.new_zeros(0), torch.zeros_like(potentials))
+        groups, classes = _prepared(potentials, counts, lengths, possible)
+        found = solved(groups, self.method)
+        answer = _finished((found.log_likelihood, found.marginals), potentials, classes, possible)
+        ways = sorted(set(found.way.tolist()))
+        if ways == [0]:
+            return Solution(*answer)
+        error = torch.where(possible, found.error, 0.0).to(potentials.dtype)
+        return Solution(*answer, " + ".join(WAYS[way] for way in ways), error)
 
     def automaton(self, group: int, length: int) -> Automaton:
         """All count vectors up to `counts` as states: small counts only (see `glws.automata.state_budget`)."""
@@ -91,24 +104,6 @@ class JointCounts(AbstractForm):
         if self.method not in ("auto", "exact") or self.most_states is None or not gpu.can_answer(device):
             return False
         return self.most_states <= STATE_BUDGET and len(self.counts) * self.most_states <= MOST_ENTRIES
-
-    def _posterior(self, groups: Groups) -> Answer:
-        """Each group by its method."""
-        log_states = torch.log1p(groups.counts.double()).sum(1)
-        if self.method in ("tilted", "corrected"):
-            return (tilted_posterior if self.method == "tilted" else corrected_posterior)(groups)
-        if self.method == "exact":
-            _check_states(log_states)
-            return exact_posterior(groups)
-        is_small = log_states < math.log(STATE_BUDGET + 0.5)
-        if bool(is_small.all()):
-            return exact_posterior(groups)
-        log_likelihood, marginals = groups.potentials.new_empty(len(is_small)), torch.empty_like(groups.potentials)
-        for is_chosen, solve in ((is_small, exact_posterior), (~is_small, corrected_posterior)):
-            chosen = is_chosen.nonzero()[:, 0]
-            if len(chosen):
-                log_likelihood[chosen], marginals[chosen] = solve(groups.select(chosen))
-        return log_likelihood, marginals
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +150,10 @@ class PresenceSet(AbstractForm):
         sizes = self.present.sum(1)
         possible = (sizes <= lengths) & ((sizes > 0) | (lengths == 0))
         _check_sets(torch.where(possible, sizes, 0))
-        return _answered(subset_posterior, potentials, self.present.long(), lengths, possible)
+        if len(lengths) == 0:
+            return potentials.new_zeros(0), torch.zeros_like(potentials)
+        groups, classes = _prepared(potentials, self.present.long(), lengths, possible)
+        return _finished(subset_posterior(groups), potentials, classes, possible)
 
     def automaton(self, group: int, length: int) -> Automaton:
         """The subsets seen so far as states."""
@@ -168,23 +166,27 @@ class PresenceSet(AbstractForm):
         return Automaton(*explore_steps(self.present.shape[1], nobody, step, lambda seen: seen == wanted))
 
 
-def _answered(
-    posterior: Callable[[Groups], Answer],
+def _prepared(
     potentials: Float[Tensor, "groups instances classes"],
     counts: Int[Tensor, "groups classes"],
     lengths: Int[Tensor, "groups"],
     possible: Bool[Tensor, "groups"],
+) -> tuple[Groups, Int[Tensor, "groups columns"]]:
+    """The groups by the classes that occur, and which class each column is; impossible groups are emptied."""
+    kept = torch.where(possible[:, None], counts, 0)
+    return gathered(potentials.detach(), kept, torch.where(possible, lengths, 0))
+
+
+def _finished(
+    found: tuple[Float[Tensor, "groups"], Float[Tensor, "groups instances columns"]],
+    potentials: Float[Tensor, "groups instances classes"],
+    classes: Int[Tensor, "groups columns"],
+    possible: Bool[Tensor, "groups"],
 ) -> Answer:
-    """Impossible groups are emptied on the way in, and marked on the way out."""
-    if len(lengths) == 0:
-        return potentials.new_zeros(0), torch.zeros_like(potentials)
-    with torch.no_grad():
-        kept = torch.where(possible[:, None], counts, 0)
-        groups, classes = gathered(potentials.detach(), kept, torch.where(possible, lengths, 0))
-        log_likelihood, columns = posterior(groups)
-        marginals = scattered(columns, classes, potentials.shape[2])
-        log_likelihood = torch.where(possible, log_likelihood, -torch.inf).to(potentials.dtype)
-        marginals = torch.where((log_likelihood > -torch.inf)[:, None, None], marginals, 0.0)
+    """The answer by class, in the type of the potentials; impossible groups are marked."""
+    log_likelihood = torch.where(possible, found[0], -torch.inf).to(potentials.dtype)
+    marginals = scattered(found[1], classes, potentials.shape[2])
+    marginals = torch.where((log_likelihood > -torch.inf)[:, None, None], marginals, 0.0)
     return log_likelihood, marginals.to(potentials.dtype)
 
 
@@ -192,17 +194,6 @@ def _check_shape(name: str, given: Tensor, potentials: Tensor) -> None:
     groups, _, classes = potentials.shape
     if given.shape != (groups, classes):
         raise DataError(f"{name} must be [{groups} groups, {classes} classes], found shape {list(given.shape)}")
-
-
-def _check_states(log_states: Float[Tensor, "groups"]) -> None:
-    too_many = (log_states > math.log(MOST_STATES)).nonzero()
-    if len(too_many):
-        group = int(too_many[0])
-        number = math.exp(float(log_states[group]))
-        raise DataError(
-            f"group {group}: exact counts would need {number:.1e} count vectors, more than {MOST_STATES:.0e}; "
-            'take method="corrected" or "auto"'
-        )
 
 
 def _check_sets(sizes: Int[Tensor, "groups"]) -> None:

@@ -14,6 +14,42 @@ from glws.inference.joint.limits import TABLE_ENTRIES
 Answer = tuple[Float[Tensor, "groups"], Float[Tensor, "groups instances classes"]]
 
 
+WAYS = ("joint counts", "pruned counts", "corrected tilt", "tilt")
+"""How a group was answered: exactly, or by an approximation."""
+
+
+class Estimate(NamedTuple):
+    """An answer, how far its posteriors may be off, and how it was found."""
+
+    log_likelihood: Float[Tensor, "groups"]
+    marginals: Float[Tensor, "groups instances columns"]
+    error: Float[Tensor, "groups"]
+    """Of the posterior of a group that is off the most; 0 where exact, inf where there is no answer."""
+    way: Int[Tensor, "groups"]
+    """The place in WAYS."""
+
+    @classmethod
+    def nothing(cls, groups: Groups) -> Estimate:
+        """No answer yet."""
+        log_likelihood = groups.potentials.new_full((len(groups.lengths),), -torch.inf)
+        error = torch.full_like(log_likelihood, torch.inf)
+        return cls(log_likelihood, torch.zeros_like(groups.potentials), error, torch.zeros_like(groups.lengths))
+
+    @classmethod
+    def exact(cls, answer: Answer) -> Estimate:
+        """An answer without error."""
+        return cls(*answer, torch.zeros_like(answer[0]), torch.zeros_like(answer[0], dtype=torch.int64))
+
+    def put(self, chosen: Int[Tensor, "chosen"], other: Estimate) -> None:
+        """Takes over the answer of another estimate for some of the groups."""
+        for mine, theirs in zip(self, other, strict=True):
+            mine[chosen] = theirs
+
+    def select(self, chosen: Int[Tensor, "chosen"]) -> Estimate:
+        """Some of the groups."""
+        return Estimate(*(part[chosen] for part in self))
+
+
 class Groups(NamedTuple):
     """Some groups, each with its own choice of classes as columns."""
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from glws.inference.gpu.launching import power_of_two
 
 STATE_BUDGET = 65_536
-"""Above this many count vectors, Π_k (n_k + 1), "auto" takes the corrected tilt.
+"""Above this many count vectors, Π_k (n_k + 1), "auto" looks for those that matter.
 
 At the budget one group takes about a millisecond, compiled. It covers every group of 16, whatever the classes, and
 every group of 20 over 10 classes.
@@ -16,6 +16,30 @@ every group of 20 over 10 classes.
 
 MOST_STATES = 50_000_000
 """Above this many count vectors "exact" refuses: two tables of that size are 800 MB."""
+
+LIVE_BUDGET = 1 << 17
+"""Up to this many live count vectors are walked by "auto": 5 to 10 milliseconds a group."""
+
+PRUNED_BUDGET = 1 << 19
+"""Up to this many where the corrected tilt is doubtful: 20 to 50 milliseconds a group."""
+
+MOST_LIVE = 1 << 20
+"""Up to this many by "exact"; the tables take 50 bytes for each of them, and 16 for each of its classes."""
+
+NEGLIGIBLE = 1e-17
+"""A count vector whose share in the result is less is dropped, and the answer still counts as exact."""
+
+EXACT = 1e-10
+"""So much may be dropped in all, as a share of the result, of an answer that counts as exact."""
+
+PRUNED = 1e-6
+"""A count vector whose share is less is dropped where the exact answer would take too long."""
+
+DOUBTFUL = 0.01
+"""An approximation that may be off by more than this is replaced by a pruned recursion if there is room for one."""
+
+MOST_AHEAD = 1 << 22
+"""The table of the counts of single classes, instances times classes times the largest count, is no larger."""
 
 MAX_SET = 12
 """The largest set of classes whose presence is answered exactly: the tables hold 2^12 numbers for each instance."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from glws.inference.joint.groups import Groups, shares
@@ -39,6 +39,10 @@ class Point(NamedTuple):
     marginals: Float[Tensor, "groups instances columns"]
     error: Float[Tensor, "groups"]
     """Σ_k |N_k - n_k|."""
+
+    def select(self, chosen: Int[Tensor, "chosen"]) -> Point:
+        """Of some of the groups."""
+        return Point(*(part[chosen] for part in self))
 
 
 def tilted(groups: Groups) -> Point:
