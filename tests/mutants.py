@@ -15,27 +15,28 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
 NAMES = ("automata_form", "exactness", "edges", "known_answers", "relations")
-TESTS = [
+TESTS = (
     *(f"tests/inference/test_{name}.py" for name in NAMES),
     "tests/automata/test_automaton.py",
     "tests/test_testing.py",
     "tests/test_objective.py",
     "tests/data/test_dataset.py",
     "tests/training/test_order.py",
-]
+)
 
 
 class Mutant(NamedTuple):
-    """A fault, where it is planted, and what it stands for."""
+    """A fault, where it is planted, and what it stands for; `tests` are the files that must notice it."""
 
     name: str
     file: str
     right: str
     wrong: str
+    tests: tuple[str, ...] = TESTS
 
 
 TRELLIS = "inference/trellis.py"
-MUTANTS = [
+ENGINE = [
     Mutant(
         "wrong symbol in a backward node (released code, multiple instances)",
         TRELLIS,
@@ -87,8 +88,8 @@ MUTANTS = [
     Mutant(
         "pairs: rows and columns exchanged",
         "inference/closed.py",
-        "torch.stack([ahead, behind], 1)",
-        "torch.stack([behind, ahead], 1)",
+        'torch.einsum("gkl,gl->gk", tables, second), torch.einsum("gk,gkl->gl", first, tables)',
+        'torch.einsum("gk,gkl->gl", first, tables), torch.einsum("gkl,gl->gk", tables, second)',
     ),
     Mutant(
         "counts: the other classes get the posterior of the counted ones",
@@ -148,8 +149,8 @@ MUTANTS = [
     Mutant(
         "the E-step's posterior is that of the M-step's view",
         "inference/posterior.py",
-        "Posterior(log_likelihood[groups:].detach(), marginals[groups:], second)",
-        "Posterior(log_likelihood[:groups].detach(), marginals[:groups], second)",
+        "_posterior(log_z[groups:].detach(), marginals[groups:], second,",
+        "_posterior(log_z[:groups].detach(), marginals[:groups], second,",
     ),
     Mutant(
         "instances of different populations are mixed",
@@ -164,6 +165,301 @@ MUTANTS = [
         "number = size // steps",
     ),
 ]
+
+"""Inference, automata, groups of a batch: each must be noticed by one of `TESTS`."""
+
+AROUND = [
+    Mutant(
+        "balanced accuracy counts classes that do not occur",
+        "evaluation.py",
+        "balanced_accuracy=float(np.mean(present)),",
+        "balanced_accuracy=float(np.mean([recall or 0.0 for recall in recalls])),",
+        ("tests/test_evaluation.py",),
+    ),
+    Mutant(
+        "confusion matrix: true and predicted classes exchanged",
+        "evaluation.py",
+        "np.bincount(truth * num_classes + predicted,",
+        "np.bincount(predicted * num_classes + truth,",
+        ("tests/test_evaluation.py",),
+    ),
+    Mutant(
+        "matched accuracy: two predicted classes get one name",
+        "evaluation.py",
+        "return float(table[rows, columns].sum() / table.sum())",
+        "return float(table.max(0).sum() / table.sum())",
+        ("tests/test_evaluation.py",),
+    ),
+    Mutant(
+        "area under the curve of decisions, not of scores",
+        "evaluation.py",
+        "roc_auc_score(truth, probs[:, 1])",
+        "roc_auc_score(truth, probs.argmax(1))",
+        ("tests/test_evaluation.py",),
+    ),
+    Mutant(
+        "calibration: the confidence of class 1, not of the predicted class",
+        "evaluation.py",
+        "confidence = probs.max(1)",
+        "confidence = probs[:, -1]",
+        ("tests/test_evaluation.py",),
+    ),
+    Mutant(
+        "mean likelihood divided by impossible groups too",
+        "evaluation.py",
+        "log_likelihood=float(total / possible.sum().clamp_min(1)),",
+        "log_likelihood=float(total / len(possible)),",
+        ("tests/test_evaluation.py",),
+    ),
+    Mutant(
+        "calibration: large and small bins weigh the same",
+        "evaluation.py",
+        ", weights=curve.count",
+        "",
+        ("tests/test_evaluation.py",),
+    ),
+    Mutant(
+        "SGD without momentum",
+        "training/schedule.py",
+        "config.learning_rate, config.momentum, nesterov=nesterov,",
+        "config.learning_rate,",
+        ("tests/training/test_schedule.py",),
+    ),
+    Mutant(
+        "predictions as if balanced multiply by the shares",
+        "evaluation.py",
+        "(log_probs - torch.as_tensor(shares)",
+        "(log_probs + torch.as_tensor(shares)",
+        ("tests/test_evaluation.py",),
+    ),
+    Mutant(
+        "jackknife: the standard error of one block",
+        "evaluation.py",
+        "((number - 1) * each.var(unbiased=False)).sqrt()",
+        "each.var(unbiased=False).sqrt()",
+        ("tests/test_bag_accuracy.py",),
+    ),
+    Mutant(
+        "held-out entropy: kinds count by groups, not by instances",
+        "training/evaluate.py",
+        "score.entropy * int(answer.lengths[~answer.impossible].sum())",
+        "score.entropy * len(answer.lengths)",
+        ("tests/training/test_evaluate.py",),
+    ),
+    Mutant(
+        "biases and norms are decayed",
+        "training/schedule.py",
+        '"params": vectors, "weight_decay": 0.0',
+        '"params": vectors, "weight_decay": config.weight_decay',
+        ("tests/training/test_schedule.py",),
+    ),
+    Mutant(
+        "a final rate above the first makes the rate rise",
+        "training/schedule.py",
+        "min(config.final_learning_rate, config.learning_rate)",
+        "config.final_learning_rate",
+        ("tests/training/test_schedule.py",),
+    ),
+    Mutant(
+        "milestones do not add up",
+        "training/schedule.py",
+        "sum(share >= milestone for",
+        "any(share >= milestone for",
+        ("tests/training/test_schedule.py",),
+    ),
+    Mutant(
+        "warm-up begins at the full rate",
+        "training/schedule.py",
+        "return warmth * _without",
+        "return (warmth > 0) * _without",
+        ("tests/training/test_schedule.py",),
+    ),
+    Mutant(
+        "restored moments belong to the first parameter",
+        "training/schedule.py",
+        "state.setdefault(int(number), {})[name] = _laid",
+        "state.setdefault(int(number), {})[name] = 0 * _laid",
+        ("tests/training/test_schedule.py",),
+    ),
+    Mutant(
+        "the average of weights remembers its random start",
+        "training/network.py",
+        "weight = 1 - min(decay, (1 + step) / (10 + step))",
+        "weight = 1 - decay",
+        ("tests/training/test_network.py",),
+    ),
+    Mutant(
+        "features are the logits",
+        "training/network.py",
+        "(kept[-1] if kept else logits).flatten(1)",
+        "logits.flatten(1)",
+        ("tests/training/test_network.py",),
+    ),
+    Mutant(
+        "every epoch has the same order",
+        "training/order.py",
+        "_permutation(self.seed, kind, epoch, size)",
+        "_permutation(self.seed, kind, 0, size)",
+        ("tests/training/test_order.py",),
+    ),
+    Mutant(
+        "a mask of groups is read as their numbers",
+        "data/groups.py",
+        "if chosen.dtype == torch.bool else",
+        "if chosen.dtype == torch.uint8 else",
+        ("tests/data/test_dataset.py",),
+    ),
+    Mutant(
+        "the named order of classes is forgotten",
+        "estimator/targets.py",
+        "order[np.searchsorted(classes[order], there)]",
+        "np.searchsorted(classes[order], there)",
+        ("tests/test_estimator.py",),
+    ),
+    Mutant(
+        "a group's value is taken from the row of its number",
+        "estimator/targets.py",
+        "return np.asarray(values[first])",
+        "return np.asarray(values[: len(groups)])",
+        ("tests/test_estimator.py",),
+    ),
+    Mutant(
+        "NaN is a class of its own",
+        "estimator/targets.py",
+        "(values == -1) | (values != values)",
+        "(values == -1)",
+        ("tests/test_estimator.py",),
+    ),
+    Mutant(
+        "true labels stay in the order of the file",
+        "data/tables/reading.py",
+        "self._arranged(self.labels, order)",
+        "self.labels.result()",
+        ("tests/data/test_tables.py",),
+    ),
+    Mutant(
+        "groups are numbered by name, not as they appear",
+        "data/tables/grouping.py",
+        "    order = np.argsort(first)\n    return _ranks",
+        "    order = np.arange(len(first))\n    return _ranks",
+        ("tests/data/test_tables.py",),
+    ),
+    Mutant(
+        "NaN in parquet is a value",
+        "data/tables/parquet_file.py",
+        'missing | np.isnan(values) if values.dtype.kind == "f" else missing',
+        "missing",
+        ("tests/data/test_tables.py",),
+    ),
+    Mutant(
+        "members of a group may disagree on its weak label",
+        "data/tables/block_reading.py",
+        "        if place is not None:\n",
+        "        if place is None:\n            pass\n        elif place < 0:\n",
+        ("tests/data/test_tables_errors.py",),
+    ),
+    Mutant(
+        "a share of a bag is rounded to any count",
+        "data/tables/kinds.py",
+        "np.maximum(0.005 * lengths, 0.05)",
+        "np.maximum(0.5 * lengths, 0.05)",
+        ("tests/data/test_tables_kinds.py",),
+    ),
+    Mutant(
+        "lines of a CSV file are counted from the header on",
+        "data/tables/csv_file.py",
+        "return np.arange(before + 1, last + 1)",
+        "return np.arange(before, last)",
+        ("tests/data/test_tables_errors.py",),
+    ),
+    Mutant(
+        "columns that are each small enough fill the memory together",
+        "data/tables/table_file.py",
+        "self.total += max(size, 0)",
+        "self.total = max(size, 0)",
+        ("tests/data/test_tables_decoded_size.py",),
+    ),
+    Mutant(
+        "a part of a parquet file begins with its row group",
+        "data/tables/parquet_file.py",
+        "low, high = max(first - start, 0),",
+        "low, high = 0,",
+        ("tests/recovery/test_shards.py",),
+    ),
+    Mutant(
+        "the last of the best epochs is shown",
+        "report/scores.py",
+        "return max(rows, key=",
+        "return max(reversed(rows), key=",
+        ("tests/report/test_content.py",),
+    ),
+    Mutant(
+        "the likeliest groups are called surprising",
+        "jobs/content.py",
+        "key=lambda judged: judged.log_likelihood /",
+        "key=lambda judged: -judged.log_likelihood /",
+        ("tests/jobs/test_content.py",),
+    ),
+    Mutant(
+        "VPU: probabilities over the mean, not over the largest",
+        "methods/vpu.py",
+        "log_phi.max().to(",
+        "log_phi.mean().to(",
+        ("tests/methods/test_vpu.py",),
+    ),
+    Mutant(
+        "partial risks are corrected in sum, not each",
+        "methods/risks.py",
+        "torch.stack([corrected(risk, correction) for risk in risks]).sum()",
+        "corrected(torch.stack([*risks]).sum(), correction)",
+        ("tests/methods/test_comparison.py",),
+    ),
+    Mutant(
+        "labels are written with the scaling of the new table",
+        "jobs/labels.py",
+        "job_data(used.data_config(table), used.config.training.seed, used.scaling)",
+        "job_data(used.data_config(table), used.config.training.seed)",
+        ("tests/jobs/test_labels.py",),
+    ),
+    Mutant(
+        "the test table is scaled by its own mean and spread",
+        "jobs/data.py",
+        "else scaled(found.features, scaling)",
+        "else scaled(found.features, _scaling(found, World()) or scaling)",
+        ("tests/jobs/test_data.py",),
+    ),
+    Mutant(
+        "features of another order are taken",
+        "jobs/labels.py",
+        '            if wanted != found:\n                raise RunError(f"{self.run.path} was trained with',
+        '            if not found:\n                raise RunError(f"{self.run.path} was trained with',
+        ("tests/jobs/test_labels.py",),
+    ),
+    Mutant(
+        "changes to the user's code are not noticed",
+        "training/surroundings.py",
+        '"is_dirty": bool(changes)',
+        '"is_dirty": False',
+        ("tests/training/test_run_folder.py",),
+    ),
+    Mutant(
+        "an instance is on both sides of a split",
+        "data/split.py",
+        "    together = _components(data)\n",
+        "    together = np.arange(len(data))\n",
+        ("tests/data/test_split.py",),
+    ),
+    Mutant(
+        "training and held-out part exchanged",
+        "data/split.py",
+        "data.subset([(~side).nonzero()[:, 0] for side in sides]),\n        data.subset([side.nonzero()",
+        "data.subset([side.nonzero()[:, 0] for side in sides]),\n        data.subset([(~side).nonzero()",
+        ("tests/data/test_split.py",),
+    ),
+]
+"""Metrics, optimizers, readers of tables, targets, reports: each names the tests that must notice it."""
+
+MUTANTS = [*ENGINE, *AROUND]
 
 
 def planted(mutant: Mutant, folder: Path) -> Path:
@@ -182,7 +478,18 @@ def survives(mutant: Mutant) -> bool:
     """Whether the suite passes with the fault in place."""
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {"PYTHONPATH": str(planted(mutant, Path(folder)))}
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", *TESTS]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-x",
+            "-m",
+            "not slow",
+            "-p",
+            "no:cacheprovider",
+            *mutant.tests,
+        ]
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
         if done.returncode not in (0, 1):
             raise SystemExit(f"{mutant.name}: the tests did not run\n{done.stdout[-2000:]}")

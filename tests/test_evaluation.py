@@ -29,6 +29,14 @@ def test_scores_agree_with_scikit_learn() -> None:
         assert recall == pytest.approx(float((predicted[labels == label] == label).double().mean()))
 
 
+def test_a_class_that_does_not_occur_is_not_a_class_that_is_never_right() -> None:
+    log_probs, labels = predictions()
+    found = scores(log_probs, torch.where(labels == 2, 3, labels))
+    assert found.per_class[2] is None
+    recalls = [recall for recall in found.per_class if recall is not None]
+    assert found.balanced_accuracy == pytest.approx(sum(recalls) / 3)
+
+
 def test_renamed_classes_are_matched_but_the_plain_accuracy_stays_low() -> None:
     log_probs, labels = predictions()
     renamed = log_probs[:, [2, 3, 1, 0]]

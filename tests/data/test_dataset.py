@@ -33,6 +33,7 @@ def test_some_groups_can_be_chosen_in_any_order() -> None:
     groups = Groups.of([[3, 1], [], [2, 5, 4], [0]])
     assert members(groups[[2, 1, 0]]) == [[2, 5, 4], [], [3, 1]]
     assert members(groups[3]) == [[0]]
+    assert members(groups[torch.tensor([True, False, False, True])]) == [[3, 1], [0]]
     table, lengths = groups.padded(torch.tensor([0, 2]))
     assert table[0, :2].tolist() == [3, 1]
     assert table[1].tolist() == [2, 5, 4]

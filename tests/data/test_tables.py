@@ -195,6 +195,17 @@ def test_parquet_types_are_understood(tmp_path):
     assert read.labels.tolist() == [1, -1, 0]
 
 
+@pytest.mark.parametrize("name", ["t.parquet", "t.npz", "t.h5"])
+def test_a_number_that_is_nan_is_an_empty_cell(tmp_path, name):
+    path = write(tmp_path / name, {"x": [0.0, 1, 2, 3], "bag": [2, np.nan, 2, 5], "n": [1, np.nan, 1, 0]})
+    about = {"data": str(path), "features": "x", "classes": 2, "group": "bag", "kind": "proportions"}
+    block = read_table({**about, "weak": {"count": "n"}, "missing": "skip"}).blocks[0]
+    assert block.group_names.tolist() == [2, 5]
+    assert block.lengths.tolist() == [2, 1]
+    with pytest.raises(DataError, match="row 1: column n is empty"):
+        read_table({**about, "weak": {"count": "n"}})
+
+
 def test_a_pattern_never_takes_what_is_used_otherwise(tmp_path):
     path = write(tmp_path / "t.csv", {"a": [1, 2], "a_bag": [1, 2], "a_count": [0, 1], "a_truth": [0, 1]})
     about = {"features": "a*", "classes": 2, "group": "a_bag", "kind": "proportions", "weak": {"count": "a_count"}}

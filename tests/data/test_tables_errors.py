@@ -164,7 +164,7 @@ def test_empty_and_missing_files_are_named(tmp_path):
 
 def test_text_that_is_not_utf8_is_refused(tmp_path):
     (tmp_path / "latin.csv").write_bytes("bag,f1,f2,n,y\nÄ,1,2,0,cat\n".encode("latin-1"))
-    assert message(tmp_path, data=str(tmp_path / "latin.csv")).startswith("latin.csv: not text in UTF-8")
+    assert message(tmp_path, data=str(tmp_path / "latin.csv")).startswith("latin.csv, line 2: not text in UTF-8")
 
 
 def test_rows_of_binary_tables_are_counted_from_zero(tmp_path):

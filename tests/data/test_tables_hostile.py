@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import pickle
 import tracemalloc
 import zipfile
@@ -14,6 +15,7 @@ import pytest
 from glws.data import read_description, read_table
 from glws.data.tables import csv_file
 from glws.errors import DataError
+from glws.jobs.config import read_config
 
 LIMIT = 64 << 20
 
@@ -137,7 +139,7 @@ def test_an_hdf5_array_of_nothing_claims_no_memory(tmp_path):
         file["complex"] = np.zeros(3, complex)
     assert "as a file made to fill the memory does" in refused(tmp_path / "t.h5")
     assert "expected [rows] or [rows, width]" in refused(tmp_path / "t.h5", "odd")
-    assert "not numbers or text" in refused(tmp_path / "t.h5", "complex")
+    assert "complex holds complex128, not numbers or text" in refused(tmp_path / "t.h5", "complex")
     (tmp_path / "u.h5").write_bytes(b"hello")
     assert "cannot be read as HDF5" in refused(tmp_path / "u.h5")
 
@@ -169,6 +171,8 @@ YAML = {
     "broken": "data: [a, b\n",
     "binary": "\x00\x01\x02",
     "huge number": "classes: 1" + "0" * 5000 + "\n",
+    "huge hexadecimal number": "data: a.csv\nfeatures: x\nclasses: 0x" + "f" * 5000 + "\n",
+    "no such day": "data: 2024-13-45\n",
     "long": "data: " + "x" * (2 << 20),
 }
 
@@ -185,7 +189,21 @@ def test_a_description_is_plain_values(tmp_path, monkeypatch, name):
 
 
 def test_a_description_that_is_not_there_is_one_line(tmp_path):
-    with pytest.raises(DataError, match=r"no\.yaml: cannot be read \(No such file or directory\)"):
+    with pytest.raises(DataError, match=r"cannot read .*no\.yaml: No such file or directory"):
         read_description(tmp_path / "no.yaml")
-    with pytest.raises(DataError, match=r"cannot be read \(Is a directory\)"):
-        read_description(tmp_path)
+
+
+def test_a_description_is_read_from_a_file_and_from_nothing_that_may_never_end(tmp_path):
+    os.mkfifo(tmp_path / "pipe.yaml")
+    os.symlink("/dev/zero", tmp_path / "device.yaml")
+    for path in (tmp_path, tmp_path / "pipe.yaml", tmp_path / "device.yaml"):
+        with pytest.raises(DataError, match="expected a file, found a folder or a device"):
+            read_description(path)
+        with pytest.raises(DataError, match="expected a file, found a folder or a device"):
+            read_config(path)
+
+
+def test_a_description_that_is_not_text_is_told_its_line(tmp_path):
+    (tmp_path / "t.yaml").write_bytes(b"data: a.csv\nfeatures: \xe4\n")
+    with pytest.raises(DataError, match=r"t\.yaml, line 2: not text in UTF-8 \(invalid continuation byte\)"):
+        read_description(tmp_path / "t.yaml")

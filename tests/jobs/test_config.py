@@ -69,6 +69,7 @@ def test_a_mistake_in_a_file_names_the_file_and_what_was_meant(content: str, mes
         ("training.epochs", "expected section.key=value, such as training.epochs=5. Got 'training.epochs'."),
         ("epochs=5", "expected section.key=value, such as training.epochs=5. Got 'epochs=5'."),
         ("training.epochs=[", "the value of 'training.epochs=[' cannot be read; quote it"),
+        ("training.seed=2024-13-45", "the value of 'training.seed=2024-13-45' cannot be read; quote it"),
         ("trainer.epochs=3", "no such key `trainer`; did you mean `training`?"),
         ("training.epochs=many", "`training.epochs` must be an integer >= 1. Got 'many'."),
     ],

@@ -167,6 +167,22 @@ def test_new_instances_need_neither_weak_labels_nor_the_old_data(tmp_path: Path)
     assert after["p(malignant)"] == pytest.approx(before["p(malignant)"][2:5], abs=1e-6)
 
 
+def test_labels_of_a_new_table_are_by_the_scaling_of_the_old_one(tmp_path: Path, mixed: tuple[Path, Path]) -> None:
+    folder, table = mixed
+    header, *lines = (table.parent / "mixed.csv").read_text().splitlines()
+    rows = [line.split(",") for line in lines]
+    moved = [",".join([str(10 * float(x) + 7), str(float(y) - 3), *rest]) for x, y, *rest in rows]
+    (tmp_path / "mixed.csv").write_text("\n".join([header, *moved]) + "\n")
+    (tmp_path / "mixed.yaml").write_text(table.read_text())
+    columns = posterior_labels(folder, tmp_path / "mixed.yaml")
+    chosen = (columns["kind"] == "Labels") & (columns["entropy"] > 0)  # of rows by themselves, without a label
+    features = np.array([[float(cell) for cell in line.split(",")[:2]] for line in moved])
+    expected = predicted_by_hand(folder, features)[columns["row"][chosen]]
+    found = np.stack([columns[f"p({name})"][chosen] for name in NAMES], 1)
+    assert len(found) == 9
+    assert np.abs(found - expected).max() < 1e-5
+
+
 def test_what_a_method_rescales_is_rescaled(tmp_path: Path) -> None:
     """VPU knows p(1 | x) only up to its largest value, which its state remembers."""
     table = write_table(tmp_path)

@@ -7,6 +7,7 @@ from report.small_runs import instance, small_run
 from glws.errors import DataError
 from glws.evaluation import ReliabilityCurve
 from glws.report import Example, KnownPart, Surprise, page
+from glws.report.scores import best_row
 
 WRONG = [
     (
@@ -62,3 +63,10 @@ def test_settings_without_a_lasting_text_are_refused() -> None:
 def test_a_report_of_no_runs_is_refused() -> None:
     with pytest.raises(DataError, match="at least one run, found none"):
         page([])
+
+
+def test_the_first_of_several_best_epochs_is_named() -> None:
+    metrics = [
+        {"epoch": epoch, "test_accuracy": value} for epoch, value in enumerate((0.5, 0.9, 0.7, 0.9, float("nan")))
+    ]
+    assert best_row(metrics) == {"epoch": 1, "test_accuracy": 0.9}

@@ -124,3 +124,14 @@ def test_nothing_is_looked_at_for_batch_norm_that_is_not_there() -> None:
     pieces = iter([torch.zeros(2, 3)])
     Forward(nn.Linear(3, 2), TrainingConfig(), CPU, World()).settle(pieces)
     assert next(pieces, None) is not None
+
+
+def test_the_average_follows_closely_at_first_and_by_its_decay_in_the_end() -> None:
+    for step, share in ((0, 0.9), (10, 9 / 20), (100_000, 0.001)):
+        model, copy = mlp(), averaged_copy(mlp())
+        with torch.no_grad():
+            for weight in model.parameters():
+                weight.add_(1.0)
+        average(copy, model, 0.999, step)
+        for new, old, kept in zip(model.parameters(), mlp().parameters(), copy.parameters(), strict=True):
+            torch.testing.assert_close(kept, old + share * (new - old))

@@ -190,7 +190,7 @@ def _value(written: str, override: str) -> Any:
 
     try:
         return yaml.safe_load(written)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError):  # the latter for a date that no calendar has
         raise ConfigError(f"the value of {override!r} cannot be read; quote it") from None
 
 

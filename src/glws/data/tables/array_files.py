@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import zipfile
 import zlib
@@ -15,11 +16,15 @@ from numpy.typing import NDArray
 
 from glws.data.sources.packages import needed
 from glws.data.tables.cells import Cells, Stretch
-from glws.data.tables.table_file import ROWS_AT_ONCE, AbstractTableFile, check_memory, check_ratio
+from glws.data.tables.table_file import LEAST_BYTES, ROWS_AT_ONCE, AbstractTableFile, DecodedSize, check_memory
 from glws.errors import DataError
 
 PROBLEMS = (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, NotImplementedError, RuntimeError, KeyError)
 """What reading a damaged .npz raises."""
+LONGEST_HEADER = 1 << 14
+"""Bytes at the start of an array of a .npz that say what it is; numpy reads as many as a file claims, up to 4 GiB."""
+TEXTS_AT_ONCE = 256
+"""Rows of texts of any length that HDF5 decodes at once: many rows may claim the same long text."""
 
 
 class AbstractArrayFile(AbstractTableFile):
@@ -32,13 +37,17 @@ class AbstractArrayFile(AbstractTableFile):
     group: str | None
 
     @abstractmethod
-    def array(self, name: str) -> Any:
-        """Something that gives rows when sliced, and has `shape` and `dtype`."""
+    def array(self, name: str, decoded: DecodedSize) -> Any:
+        """Something that gives rows when sliced, and has `shape` and `dtype`; its bytes are counted first."""
 
     def stretches(self, names: Sequence[str]) -> Iterator[Stretch]:
         """Slices of the arrays."""
-        arrays = {name: self.array(name) for name in dict.fromkeys((*names, *([self.group] if self.group else ())))}
+        decoded, wanted = DecodedSize(self.path), dict.fromkeys((*names, *([self.group] if self.group else ())))
+        arrays = {name: self.array(name, decoded) for name in wanted}
         self.num_rows = self._count_rows(arrays)
+        for name, array in arrays.items():
+            if len(array) < self.num_rows:
+                decoded.add(f"{name}, repeated for each row,", _size((self.num_rows, *array.shape[1:]), array.dtype))
         for start in range(0, self.num_rows, ROWS_AT_ONCE):
             stop = min(start + ROWS_AT_ONCE, self.num_rows)
             groups = arrays[self.group][start:stop] if self.group else None
@@ -54,14 +63,31 @@ class AbstractArrayFile(AbstractTableFile):
 
     def _cells(self, name: str, array: Any, start: int, stop: int, groups: NDArray[Any] | None) -> Cells:
         if len(array) == self.num_rows:
-            return _cells(array[start:stop])
+            return self._checked_cells(name, array[start:stop], start)
         assert groups is not None
         if groups.dtype.kind not in "iu" or groups.min() < 0 or groups.max() >= len(array):
             raise DataError(
                 f"{self.path}: {name} has {len(array):,} entries where there are {self.num_rows:,} rows; one entry for "
                 f"each group needs groups numbered 0 to {len(array) - 1:,} in {self.group}"
             )
-        return _cells(array[:][groups])
+        return self._checked_cells(name, array[:][groups], start)
+
+    def _checked_cells(self, name: str, values: NDArray[Any], start: int) -> Cells:
+        if values.dtype.kind == "f":
+            gaps = np.isnan(values)
+            return Cells(values, gaps if values.ndim == 1 else np.zeros(len(values), bool))
+        if values.dtype.kind in "biu":
+            return Cells(values, np.zeros(len(values), bool))
+        texts = np.empty(len(values), object)
+        for row in range(len(values)):
+            try:
+                texts[row] = _text(values[row])
+            except (ValueError, SystemError) as error:  # the latter is what numpy raises for a number above Unicode's
+                reason = getattr(error, "reason", "no characters")
+                raise DataError(
+                    f"{self.path}, row {start + row}: column {name} is not text in UTF-8 ({reason})"
+                ) from error
+        return Cells(texts, np.array([not text.strip() for text in texts], bool))
 
 
 class NpzFile(AbstractArrayFile):
@@ -76,39 +102,41 @@ class NpzFile(AbstractArrayFile):
             raise DataError(f"{path}: cannot be read as .npz ({_first_line(error)})") from error
         self.columns = tuple(name.removesuffix(".npy") for name in names if name.endswith(".npy"))
 
-    def array(self, name: str) -> NDArray[Any]:
+    def array(self, name: str, decoded: DecodedSize) -> NDArray[Any]:
         """The array, once its header has been compared with what is stored."""
         try:
             with zipfile.ZipFile(self.path) as archive:
-                return self._read(archive, name)
+                return self._read(archive, name, decoded)
         except DataError:
             raise
         except PROBLEMS as error:
             raise DataError(f"{self.path}: {name} is damaged ({_first_line(error)})") from error
 
-    def _read(self, archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
+    def _read(self, archive: zipfile.ZipFile, name: str, decoded: DecodedSize) -> NDArray[Any]:
         info = archive.getinfo(f"{name}.npy")
         with archive.open(info) as file:
-            version = np.lib.format.read_magic(file)
-            shape, _, dtype = _read_header(file, version)
-            start = file.tell()
+            shape, dtype, start = _read_header(file.read(LONGEST_HEADER))
         if dtype.hasobject:
             raise DataError(f"{self.path}: {name} holds Python objects, which are pickles and never opened")
+        if dtype.kind not in "biufSU":
+            raise DataError(f"{self.path}: {name} holds {dtype}, not numbers or text")
         claimed = math.prod(shape) * dtype.itemsize
         if claimed != info.file_size - start:
             raise DataError(f"{self.path}: {name} claims {claimed:,} bytes and stores {info.file_size - start:,}")
-        check_ratio(self.path, name, claimed, info.compress_size)
+        _check_axes(self.path, name, shape, dtype)
+        decoded.add(name, _size(shape, dtype))
         check_memory(self.path, claimed)
         with archive.open(info) as file:
-            array = np.lib.format.read_array(file, allow_pickle=False)
-        _check_axes(self.path, name, array)
-        return array
+            return np.lib.format.read_array(file, allow_pickle=False)
 
 
-def _read_header(file: Any, version: tuple[int, int]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    if version == (1, 0):
-        return np.lib.format.read_array_header_1_0(file)
-    return np.lib.format.read_array_header_2_0(file)
+def _read_header(start: bytes) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+    """Shape, type and where the values begin, from the first bytes of an array; a longer header is a `ValueError`."""
+    file = io.BytesIO(start)
+    version = np.lib.format.read_magic(file)
+    one = version == (1, 0)
+    shape, _, dtype = (np.lib.format.read_array_header_1_0 if one else np.lib.format.read_array_header_2_0)(file)
+    return shape, dtype, file.tell()
 
 
 class HdfFile(AbstractArrayFile):
@@ -128,25 +156,26 @@ class HdfFile(AbstractArrayFile):
     def _is_dataset(self, name: str) -> bool:
         return isinstance(self.file.get(name), self.h5py.Dataset)
 
-    def array(self, name: str) -> Any:
+    def array(self, name: str, decoded: DecodedSize) -> Any:
         """The data set, or its text; rows are read as they are asked for."""
         try:
-            return self._checked(name, self.file[name])
+            return self._checked(name, self.file[name], decoded)
         except DataError:
             raise
         except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
             raise DataError(f"{self.path}: {name} is damaged ({_first_line(error)})") from error
 
-    def _checked(self, name: str, data: Any) -> _HdfRows:
+    def _checked(self, name: str, data: Any, decoded: DecodedSize) -> _HdfRows:
         if data.external or data.is_virtual:
             raise DataError(f"{self.path}: {name} keeps its values in other files, which are not opened")
-        if data.size is None or data.dtype.kind not in "biufSOU":
+        is_text = self.h5py.check_string_dtype(data.dtype) is not None
+        if data.size is None or (data.dtype.kind not in "biufSU" and not is_text):
             raise DataError(f"{self.path}: {name} holds {data.dtype}, not numbers or text")
-        check_ratio(self.path, name, data.size * data.dtype.itemsize, data.id.get_storage_size())
-        _check_axes(self.path, name, data)
+        _check_axes(self.path, name, data.shape, data.dtype)
+        decoded.add(name, max(_size(data.shape, data.dtype), _size(data.chunks or (), data.dtype)))
         if _is_partly_written(data):
             raise DataError(f"{self.path}: {name} is damaged: parts of it were never written")
-        return _HdfRows(self.path, name, data, self.h5py.check_string_dtype(data.dtype) is not None)
+        return _HdfRows(self.path, name, data, decoded if data.dtype.kind == "O" else None)
 
     def close(self) -> None:
         """Closes the file."""
@@ -154,10 +183,13 @@ class HdfFile(AbstractArrayFile):
 
 
 class _HdfRows:
-    """Rows of a data set; an error inside HDF5 names the file and the data set."""
+    """Rows of a data set; an error inside HDF5 names the file and the data set.
 
-    def __init__(self, path: Path, name: str, data: Any, is_text: bool) -> None:
-        self.path, self.name, self.data, self.is_text = path, name, data, is_text
+    With `decoded` they are texts of any length, which are counted while they are read: no header says how long.
+    """
+
+    def __init__(self, path: Path, name: str, data: Any, decoded: DecodedSize | None) -> None:
+        self.path, self.name, self.data, self.decoded = path, name, data, decoded
         self.shape, self.dtype = data.shape, data.dtype
 
     def __len__(self) -> int:
@@ -165,9 +197,20 @@ class _HdfRows:
 
     def __getitem__(self, rows: slice) -> NDArray[Any]:
         try:
-            return np.asarray(self.data.asstr()[rows] if self.is_text else self.data[rows])
+            return np.asarray(self.data[rows]) if self.decoded is None else self._texts(rows, self.decoded)
+        except DataError:
+            raise
         except (OSError, RuntimeError, ValueError, TypeError) as error:
             raise DataError(f"{self.path}: {self.name} is damaged ({_first_line(error)})") from error
+
+    def _texts(self, rows: slice, decoded: DecodedSize) -> NDArray[Any]:
+        start, stop, _ = rows.indices(len(self))
+        texts = np.empty(stop - start, object)
+        for first in range(start, stop, TEXTS_AT_ONCE):
+            piece = self.data[first : min(first + TEXTS_AT_ONCE, stop)]
+            decoded.add(self.name, sum(map(len, piece)))
+            texts[first - start : first - start + len(piece)] = piece
+        return texts
 
 
 def _is_partly_written(data: Any) -> bool:
@@ -184,19 +227,20 @@ def _first_line(error: BaseException) -> str:
     return " ".join(str(error).split())[:150] or type(error).__name__
 
 
-def _check_axes(path: Path, name: str, array: Any) -> None:
-    if array.ndim not in (1, 2):
-        raise DataError(f"{path}: {name} has shape {tuple(array.shape)}; expected [rows] or [rows, width]")
+def _check_axes(path: Path, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    expected = "[rows] or [rows, width]" if dtype.kind in "biuf" else "[rows], as texts have"
+    if len(shape) not in ((1, 2) if dtype.kind in "biuf" else (1,)):
+        raise DataError(f"{path}: {name} has shape {shape}; expected {expected}")
 
 
-def _cells(values: NDArray[Any]) -> Cells:
-    if values.dtype.kind == "f":
-        gaps = np.isnan(values)
-        return Cells(values, gaps if values.ndim == 1 else np.zeros(len(values), bool))
-    if values.dtype.kind in "biu":
-        return Cells(values, np.zeros(len(values), bool))
-    if values.dtype.kind not in "SUO" or values.ndim != 1:
-        raise DataError(f"expected numbers or text, found an array of {values.dtype}")
-    texts = np.empty(len(values), object)
-    texts[:] = [item.decode("utf-8", "replace") if isinstance(item, bytes) else str(item) for item in values.tolist()]
-    return Cells(texts, np.array([not text.strip() for text in texts], bool))
+def _size(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    """The bytes of an array; each row counts, also one of no columns."""
+    row = math.prod(shape[1:]) * dtype.itemsize
+    return shape[0] * max(row, LEAST_BYTES) if shape else 0
+
+
+def _text(value: Any) -> str:
+    """A text that can be written in UTF-8, or a `ValueError`."""
+    text = value.decode("utf-8") if isinstance(value, bytes) else str(value)
+    text.encode("utf-8")
+    return text

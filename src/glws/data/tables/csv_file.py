@@ -21,6 +21,8 @@ from glws.errors import DataError
 LONGEST_LINE = 1 << 24
 ROWS_AT_ONCE = 1 << 12
 LINE_END = re.compile("\r\n|\r|\n")
+UNDECODED = re.compile("[\udc80-\udcff]")
+"""What `surrogateescape` makes of bytes that are not in UTF-8."""
 Rows = list[list[str]]
 
 
@@ -83,11 +85,19 @@ class CsvFile(AbstractTableFile):
                 lines = iter(partial(file.readline, LONGEST_LINE), "")
                 yield csv.reader(lines, delimiter=self.separator, strict=True)
         except UnicodeDecodeError as error:
-            raise DataError(f"{self.path}: not text in UTF-8 ({error.reason})") from error
+            raise DataError(
+                f"{self.path}, line {self._line_of_bad_text()}: not text in UTF-8 ({error.reason})"
+            ) from error
         except OSError as error:
             raise DataError(f"{self.path}: cannot be read ({error.strerror or error})") from error
         except csv.Error as error:
             raise DataError(f"{self.path}, line {self._line_of_error()}: {error}") from error
+
+    def _line_of_bad_text(self) -> int:
+        """The first line that is not in UTF-8: what was read ahead when that was noticed is no line."""
+        with self.path.open(encoding="utf-8-sig", newline="", errors="surrogateescape") as file:
+            lines = iter(partial(file.readline, LONGEST_LINE), "")
+            return next((number for number, line in enumerate(lines, start=1) if UNDECODED.search(line)), 1)
 
     def _line_of_error(self) -> int:
         """The line on which the row begins that cannot be read: found by reading again, a row at a time."""

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from glws.data.sources.packages import needed
-from glws.errors import DataError
+from glws.errors import DataError, FileError
+from glws.files import read_bytes
 
 TOP_KEYS = ("data", "separator", "features", "classes", "label", "blocks")
 BLOCK_KEYS = ("kind", "group", "weak", "missing", "options")
 IMAGE_KEYS = ("image", "size")
-MAX_BYTES, MAX_DEPTH = 1 << 20, 20
+MAX_BYTES, MAX_DEPTH, MAX_DIGITS = 1 << 20, 20, 100
 
 Columns = str | float | tuple[str, ...]
 """Where a value comes from: a column, a number that holds for all groups, or a column for each class."""
@@ -78,21 +79,35 @@ def read_description(source: str | os.PathLike[str] | Mapping[str, Any]) -> Desc
 
 
 def read_yaml(path: Path) -> Any:
-    """The content of a YAML file of plain values: no tags, no aliases, no keys given twice, nothing deep or long."""
+    """The content of a YAML file of plain values: no tags, no aliases, no keys given twice, nothing deep or long.
+
+    It must be a file: a pipe or a device, which might never end, is not opened.
+    """
     yaml = needed("yaml", "PyYAML", "reading a description of data")
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise DataError(f"{path}: a description is shorter than {MAX_BYTES:,} bytes")
-        text = path.read_text(encoding="utf-8")
+        text = read_bytes(path, MAX_BYTES).decode("utf-8")
         _check_events(yaml, text)
-        _check_keys(yaml, yaml.compose(text, Loader=yaml.SafeLoader))
-        return yaml.safe_load(text)
+        return _value(yaml, text)
+    except FileError as error:
+        raise DataError(str(error)) from error
     except DataError as error:
-        raise DataError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from None
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
+        raise DataError(f"{path}: {error}") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise DataError(f"{path}, line {line}: not text in UTF-8 ({error.reason})") from error
     except (yaml.YAMLError, ValueError) as error:
         raise DataError(f"{path}: not readable as YAML: {' '.join(str(error).split())[:200]}") from error
+
+
+def _value(yaml: Any, text: str) -> Any:
+    """What a text says, composed once: what is checked is what is used."""
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        _check_nodes(yaml, node)
+        return None if node is None else loader.construct_document(node)
+    finally:
+        loader.dispose()
 
 
 def _check_events(yaml: Any, text: str) -> None:
@@ -106,17 +121,19 @@ def _check_events(yaml: Any, text: str) -> None:
             raise DataError(f"line {line}: nested more than {MAX_DEPTH} deep")
 
 
-def _check_keys(yaml: Any, node: Any) -> None:
+def _check_nodes(yaml: Any, node: Any) -> None:
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, value in node.value:
             if str(key.value) in seen:
                 raise DataError(f"line {key.start_mark.line + 1}: {key.value} is given twice")
             seen.add(str(key.value))
-            _check_keys(yaml, value)
+            _check_nodes(yaml, value)
     elif isinstance(node, yaml.SequenceNode):
         for item in node.value:
-            _check_keys(yaml, item)
+            _check_nodes(yaml, item)
+    elif isinstance(node, yaml.ScalarNode) and node.tag.endswith(":int") and len(node.value) > MAX_DIGITS:
+        raise DataError(f"line {node.start_mark.line + 1}: a number of {len(node.value):,} digits")
 
 
 def _described(content: Mapping[str, Any], folder: Path) -> Description:
