@@ -74,15 +74,19 @@ class Part:
         return Distinct.of(self.weak, self.groups.lengths)
 
     def some(self, groups: Sequence[int]) -> str:
-        """Some of these groups, by name: "group 3", "groups 3, 4 and 17 more"."""
-        return f"group{'s' * (len(groups) > 1)} {_listed([str(self.group_names[group]) for group in groups])}"
+        """Some of these groups, by name: "3, 4 and 17 more"."""
+        return _listed([str(self.group_names[group]) for group in groups])
+
+    def called(self, groups: Sequence[int]) -> str:
+        """The same as a noun: "group 3", "groups 3, 4 and 17 more"."""
+        return f"group{'s' * (len(groups) > 1)} {self.some(groups)}"
 
     def examples(self, groups: Sequence[int], sentence: Callable[[int], str]) -> str:
         """What there is to say about these groups, each different sentence once, with the groups that it is about."""
         about: dict[str, list[int]] = {}
         for group in groups:
             about.setdefault(sentence(group), []).append(group)
-        said = [f"{words} ({self.some(those)})" for words, those in about.items()]
+        said = [f"{words} ({self.called(those)})" for words, those in about.items()]
         return _listed(said, MOST_EXAMPLES, "; ", "; ")
 
 
@@ -174,7 +178,7 @@ def contradictions(parts: Sequence[Part], size: int, classes: Sequence[str]) -> 
         if left:
             message = (
                 f"{part.name}: not decided whether some labeling satisfies {_number(len(left), 'group')} together with "
-                f"the groups that share instances with them: the search was stopped ({part.some(left)})"
+                f"the groups that share instances with them: the search was stopped ({part.called(left)})"
             )
             yield Finding("note", "undecided groups", message, tuple(left))
     excluded = [
@@ -203,7 +207,7 @@ def small_groups(parts: Sequence[Part], size: int, classes: Sequence[str]) -> It
     for part in parts:
         empty = (part.groups.lengths == 0).nonzero()[:, 0].tolist()
         if empty:
-            message = f"{part.name}: {_number(len(empty), 'group')} without instances ({part.some(empty)})"
+            message = f"{part.name}: {_number(len(empty), 'group')} without instances ({part.called(empty)})"
             yield Finding("warning", "empty groups", message, tuple(empty))
         alone = int((part.groups.lengths == 1).sum())
         if 0 < alone < len(part.groups):
