@@ -67,9 +67,10 @@ class Groups:
         chosen = (
             chosen.nonzero()[:, 0] if chosen.dtype == torch.bool else chosen.long()
         )  # a mask chooses where it is True
-        padded, lengths = self.padded(chosen)
-        real = torch.arange(padded.shape[1]) < lengths[:, None]
-        return Groups(torch.cat([lengths.new_zeros(1), lengths.cumsum(0)]), padded[real])
+        lengths = self.offsets[chosen + 1] - self.offsets[chosen]
+        offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+        moved = torch.repeat_interleave(self.offsets[chosen] - offsets[:-1], lengths)
+        return Groups(offsets, self.indices[moved + torch.arange(len(moved))])
 
     def padded(self, groups: Int[Tensor, "chosen"]) -> tuple[Int[Tensor, "chosen instances"], Int[Tensor, "chosen"]]:
         """Instance numbers of some groups as one table, and the lengths; padding repeats a member of some group."""

@@ -90,7 +90,7 @@ def _whole(small: Odds, count: Counts, generator: torch.Generator | None) -> Mas
     return drawn
 
 
-def _kept(first: Odds, second: Odds, count: Counts, generator: torch.Generator | None) -> Mask:
+def _kept(first: Odds, second: Float[Tensor, "rows others"], count: Counts, generator: torch.Generator | None) -> Mask:
     """Draws of the first half as often as the second can make up the count."""
     drawn = torch.zeros_like(first, dtype=torch.bool)
     mean = (second.sum(1) + (second < 0).sum(1)).floor().long()

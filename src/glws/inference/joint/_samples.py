@@ -112,8 +112,7 @@ def _peeled(rows: Groups, generator: Generator) -> Int[Tensor, "rows instances"]
         left = left.gather(1, rest)
         allowed = torch.where((counts > 0)[:, None], _rows_of(rows.potentials, rest), -torch.inf)
         rows = Groups(allowed, counts, counts.sum(1))
-    drawn = torch.cat([_exact(rows.select(number), 1, generator)[0] for number in torch.arange(len(columns)).split(1)])
-    return columns.scatter_(1, left, drawn)
+    return columns.scatter_(1, left, _exact(rows, 1, generator)[0])
 
 
 def _rows_of(values: Float[Tensor, "rows instances columns"], places: Int[Tensor, "rows chosen"]) -> Tensor:
