@@ -30,7 +30,8 @@ def entropies(shares: Float[Tensor, "*places entries"]) -> Float[Tensor, "*place
     >>> entropies(torch.tensor([[0.5, 0.5], [1.0, 0.0]]))
     tensor([0.6931, 0.0000])
     """
-    return torch.special.entr(shares).sum(-1)
+    each: Tensor = torch.special.entr(shares)
+    return each.sum(-1)
 
 
 def surprise(

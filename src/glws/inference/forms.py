@@ -381,8 +381,7 @@ class Counts(AbstractForm):
         """Which instances are counted, see `counts.count_sample`; then the class of each on its side."""
         (log_one, one), (log_zero, zero) = (_within(potentials, side) for side in (self.counted, ~self.counted))
         is_counted = counts.count_sample(log_zero, log_one, lengths, self.weights, num_samples, generator)
-        labels = (draws(shares, num_samples, generator) for shares in (one, zero))
-        return torch.where(is_counted, *labels)
+        return torch.where(is_counted, draws(one, num_samples, generator), draws(zero, num_samples, generator))
 
     def entropy(self, potentials: Tensor, lengths: Tensor) -> Float[Tensor, "groups"]:
         """That of which instances are counted, see `counts.count_entropy`, and of their classes given that."""

@@ -61,7 +61,7 @@ class Agreement(AbstractForm):
     def _tables(self, potentials: Tensor, lengths: Tensor) -> Iterator[tuple[TableWeights, Tensor, Tensor]]:
         """The table, potentials and lengths of some groups at a time."""
         groups = torch.arange(len(lengths), device=lengths.device)
-        for some in groups.split(max(ENTRIES_AT_ONCE // self.num_classes**2, 1)):
+        for some in torch.split(groups, max(ENTRIES_AT_ONCE // self.num_classes**2, 1)):
             yield self.select(some).table(), potentials[some], lengths[some]
 
     def table(self) -> TableWeights:

@@ -52,9 +52,9 @@ def _drawn(log_odds: Odds, is_soft: Mask, count: Counts, generator: torch.Genera
         return drawn.scatter_(1, order, _whole(small.gather(1, order), count, generator))
     first, second = order[:, 1::2], order[:, 0::2]
     ahead = _kept(small.gather(1, first), small.gather(1, second), count, generator)
-    rest = (part.gather(1, second) for part in (log_odds, is_soft))
-    drawn.scatter_(1, first, ahead)
-    return drawn.scatter_(1, second, drawn_given_count(*rest, count - ahead.sum(1), generator))
+    left = count - ahead.sum(1)
+    behind = drawn_given_count(log_odds.gather(1, second), is_soft.gather(1, second), left, generator)
+    return drawn.scatter_(1, first, ahead).scatter_(1, second, behind)
 
 
 def _small_sides(log_odds: Odds, is_soft: Mask, count: Counts) -> Odds:

@@ -57,17 +57,14 @@ def count_sample(
         return both[:, :, : log_zero.shape[1]]
     problems = set_aside(log_zero, log_one, lengths)
     numbers = _numbers(problems, lengths, weights, num_samples, generator)
-    rows = torch.arange(len(lengths), device=lengths.device).repeat(num_samples)
-    gap = problems.gap
-    counted = [
-        drawn_given_count(gap[some], problems.is_soft[some], number, generator) | problems.is_certain[some]
-        for some, number in zip(*(part.split(_at_once(log_zero)) for part in (rows, numbers.flatten())), strict=True)
-    ]
-    return torch.cat(counted).view(num_samples, *log_zero.shape)
-
-
-def _at_once(table: Table) -> int:
-    return max(CELLS_AT_ONCE // max(table.shape[1], 1), 1)
+    numbers, gap = numbers.flatten(), problems.gap
+    counted = torch.empty(len(numbers), log_zero.shape[1], dtype=torch.bool, device=log_zero.device)
+    rows = torch.arange(len(numbers), device=log_zero.device)
+    for some in torch.split(rows, max(CELLS_AT_ONCE // max(log_zero.shape[1], 1), 1)):
+        problem = some % len(lengths)
+        drawn = drawn_given_count(gap[problem], problems.is_soft[problem], numbers[some], generator)
+        counted[some] = drawn | problems.is_certain[problem]
+    return counted.view(num_samples, *log_zero.shape)
 
 
 def _numbers(
