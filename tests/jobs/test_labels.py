@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
 import pytest
 import torch
 from cli.small_run import train, write_table
+from pyarrow import parquet
 
 from glws.cli import run
 from glws.data import read_table
 from glws.errors import RunError
-from glws.jobs.labels import most_likely, posterior_labels, predictions, trained_state
+from glws.jobs.labels import posterior_labels, predictions, trained_state
 from glws.supervision import AbstractSupervision, ClassCounts, Proportions, Unlabeled
 from glws.training.checkpoint import latest
 from glws.training.run_folder import RunFolder
@@ -159,8 +161,6 @@ def test_new_instances_need_neither_weak_labels_nor_the_old_data(tmp_path: Path)
     for name in ("bags.csv", "bags.yaml"):
         (tmp_path / name).unlink()
     assert run(["predict", str(folder), str(tmp_path / "new.yaml"), "--out", str(tmp_path / "new.parquet")]) == 0
-    from pyarrow import parquet
-
     after = parquet.read_table(tmp_path / "new.parquet").to_pydict()
     assert after["row"] == [0, 1, 2]
     assert after["label"] == before["label"][2:5].tolist()
@@ -271,7 +271,7 @@ def test_images_are_labelled(tmp_path: Path) -> None:
 def test_groups_that_cannot_be_have_no_label() -> None:
     log_probs = torch.tensor([[[1.0, 0.0], [0.5, 0.5]], [[0.3, 0.7], [0.9, 0.1]]]).log()
     for weak in (Proportions.of([2, 1]), ClassCounts.of([[0, 2], [1, 1]]), Unlabeled.of([1.0, 0.5])):
-        labels = most_likely(weak, weak.infer(log_probs))
+        labels = weak.infer(log_probs).mode()
         assert labels[0].tolist() == [-1, -1]
         assert labels[1].tolist() == [1, 0]
 
@@ -282,10 +282,28 @@ def test_the_most_likely_counts_are_an_assignment() -> None:
     labels = torch.randint(0, 3, (6, 5), generator=generator)
     lengths = torch.tensor([5, 4, 3, 5, 1, 2])
     weak = ClassCounts.from_labels(labels, lengths, 3)
-    found = most_likely(weak, weak.infer(log_probs, lengths))
+    found = weak.infer(log_probs, lengths).mode()
     for group, length in enumerate(lengths.tolist()):
         best = written_down(weak, group, log_probs[group, :length].exp().numpy())[2]
         assert found[group].tolist() == best + [-1] * (5 - length)
+
+
+def test_a_bag_of_60_000_beside_bags_of_ten_is_labeled(tmp_path: Path) -> None:
+    """Its automaton would have 60,000 states; every bag has as many joint labels of a class as its count says."""
+    folder = train(tmp_path / "run", "--data", str(write_table(tmp_path)), "data.held_out=0")
+    generator, bags = np.random.default_rng(3), np.repeat(np.arange(301), [10] * 150 + [60_000] + [10] * 150)
+    values = generator.normal(size=(len(bags), 2))
+    counts = np.bincount(bags, values[:, 0] > 0.3 * values[:, 1]).astype(int)
+    table = pyarrow.table({"bag": bags, "f1": values[:, 0], "f2": values[:, 1], "n": counts[bags]})
+    parquet.write_table(table, tmp_path / "large.parquet")
+    text = (tmp_path / "bags.yaml").read_text().replace("label: truth\n", "").replace("bags.csv", "large.parquet")
+    (tmp_path / "large.yaml").write_text(text)
+    out = tmp_path / "labels.parquet"
+    assert run(["label", str(folder), str(tmp_path / "large.yaml"), "--out", str(out)]) == 0
+    found = parquet.read_table(out).to_pydict()
+    joint = np.asarray(found["joint_label"]) == "malignant"
+    assert len(joint) == len(bags)
+    assert np.bincount(np.asarray(found["group"]).astype(int), joint).tolist() == counts.tolist()
 
 
 def test_data_of_other_features_are_refused(mixed: tuple[Path, Path], tmp_path: Path) -> None:

@@ -9,14 +9,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from glws.automata import Automaton
 from glws.automata.structure import CountWeights
 from glws.inference import compiled_trellis, counts, gpu
 from glws.inference.enumeration import enumerate_posterior
-from glws.inference.forms import AbstractForm, Answer, Counts, PresenceWeights, TableWeights, only_counted
+from glws.inference.forms import (
+    AbstractForm,
+    Answer,
+    Counts,
+    Labelings,
+    PresenceWeights,
+    TableWeights,
+    only_counted,
+)
 from glws.inference.gpu.tables import arc_tables
 from glws.inference.gpu.trellis import fits, gpu_trellis_posterior
 from glws.inference.trellis import build, trellis_posterior
@@ -52,18 +60,52 @@ class Automata(AbstractForm):
         """The automaton of the group."""
         return self.automata[int(self.index[group])]
 
+    def machines(self, lengths: Int[Tensor, "groups"]) -> tuple[tuple[Automaton, ...], Int[Tensor, "groups"]]:
+        """Itself."""
+        return self.automata, self.index
+
     def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
         """By the short forms where there are any, else by the trellis."""
-        size = common_size(potentials, lengths)
-        solvers = [_solver(automaton, size or potentials.shape[1], size is not None) for automaton in self.automata]
-        if len(set(solvers)) == 1:
-            return solvers[0](self, potentials, lengths)
+        parts = self._parts(potentials, lengths)
+        if len(parts) == 1:
+            return parts[0][1].solve(potentials, lengths)
         log_likelihood = potentials.new_empty(len(lengths))
         marginals = torch.empty_like(potentials)
-        for solver in dict.fromkeys(solvers):
-            where, form = self._those([other is solver for other in solvers])
-            log_likelihood[where], marginals[where] = solver(form, potentials[where], lengths[where])
+        for where, form in parts:
+            log_likelihood[where], marginals[where] = form.solve(potentials[where], lengths[where])
         return log_likelihood, marginals
+
+    def mode(self, potentials: Tensor, lengths: Tensor) -> Labelings:
+        """By the short forms where there are any."""
+        modes = lengths.new_empty(potentials.shape[:2])
+        for where, form in self._parts(potentials, lengths):
+            modes[where] = form.mode(potentials[where], lengths[where])
+        return modes
+
+    def sample(
+        self, potentials: Tensor, lengths: Tensor, num_samples: int, generator: torch.Generator | None = None
+    ) -> Int[Tensor, "n groups instances"]:
+        """By the short forms where there are any."""
+        labels = lengths.new_empty(num_samples, *potentials.shape[:2])
+        for where, form in self._parts(potentials, lengths):
+            labels[:, where] = form.sample(potentials[where], lengths[where], num_samples, generator)
+        return labels
+
+    def entropy(self, potentials: Tensor, lengths: Tensor) -> Float[Tensor, "groups"]:
+        """By the short forms where there are any."""
+        entropies = potentials.new_empty(len(lengths))
+        for where, form in self._parts(potentials, lengths):
+            entropies[where] = form.entropy(potentials[where], lengths[where])
+        return entropies
+
+    def _parts(self, potentials: Tensor, lengths: Tensor) -> list[tuple[Tensor | slice, AbstractForm]]:
+        """The groups of each form that answers, and that form for just these."""
+        size, instances = common_size(potentials, lengths), potentials.shape[1]
+        shortest = [_shortest(automaton, size or instances, size is not None) for automaton in self.automata]
+        if len(set(shortest)) == 1:
+            return [(slice(None), shortest[0](self, instances))]
+        chosen = {make: self._those([other is make for other in shortest]) for make in shortest}
+        return [(where, make(form, instances)) for make, (where, form) in chosen.items() if len(where)]
 
     def _those(self, wanted: list[bool]) -> tuple[Tensor, Automata]:
         """The groups with the wanted automata, and the form of just these."""
@@ -79,6 +121,12 @@ class Automata(AbstractForm):
         return table.expand(len(self.index), *table.shape[1:]) if len(table) == 1 else table[self.index]
 
 
+def by_enumeration(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
+    """All labelings, written down."""
+    automata = [form.automata[number] for number in form.index.tolist()]
+    return enumerate_posterior(potentials, lengths.tolist(), automata)
+
+
 def by_trellis(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
     """Forward and backward, any automaton: compiled on the CPU, fused on the GPU, in plain torch elsewhere."""
     if potentials.device.type == "cpu" and potentials.shape[:2].numel() > TINY and compiled_trellis.is_available():
@@ -90,31 +138,43 @@ def by_trellis(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
     return trellis_posterior(potentials, lengths, build(form.automata, form.index))
 
 
-def by_enumeration(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
-    """All labelings, written down."""
-    automata = [form.automata[number] for number in form.index.tolist()]
-    return enumerate_posterior(potentials, lengths.tolist(), automata)
+@dataclass(frozen=True, eq=False)
+class _Walked(Automata):
+    """Automata that have no shorter form."""
+
+    def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
+        """By the trellis, as is every other question."""
+        return by_trellis(self, potentials, lengths)
+
+    mode, sample, entropy = AbstractForm.mode, AbstractForm.sample, AbstractForm.entropy
 
 
-def _by_singles(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
-    return TableWeights(form.rows([a.log_singles for a in form.automata])).solve(potentials, lengths)
+def _walked(form: Automata, instances: int) -> AbstractForm:
+    return _Walked(form.automata, form.index)
 
 
-def _by_pairs(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
-    return TableWeights(form.rows([a.log_pairs for a in form.automata])).solve(potentials, lengths)
+def _singles(form: Automata, instances: int) -> AbstractForm:
+    return TableWeights(form.rows([a.log_singles for a in form.automata]))
 
 
-def _by_counts(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
-    ranges = np.array([_known(automaton).interval(potentials.shape[1]) for automaton in form.automata])
+def _pairs(form: Automata, instances: int) -> AbstractForm:
+    return TableWeights(form.rows([a.log_pairs for a in form.automata]))
+
+
+def _hard_counts(form: Automata, instances: int) -> AbstractForm:
+    ranges = np.array([_known(automaton).interval(instances) for automaton in form.automata])
     low, high = form.rows(ranges).unbind(1)
     hard = np.array_equal(ranges[:, 0], ranges[:, 1])
-    weights = counts.Exactly(low) if hard else counts.Between(low, high)
-    return _counts(form, weights).solve(potentials, lengths)
+    return _counts(form, counts.Exactly(low) if hard else counts.Between(low, high))
 
 
-def _by_weighted_counts(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
-    log_weights = form.rows([_known(a).up_to(potentials.shape[1]) for a in form.automata])
-    return _counts(form, counts.Weighted(log_weights)).solve(potentials, lengths)
+def _weighted_counts(form: Automata, instances: int) -> AbstractForm:
+    return _counts(form, counts.Weighted(form.rows([_known(a).up_to(instances) for a in form.automata])))
+
+
+def _presence(form: Automata, instances: int) -> AbstractForm:
+    log_weights = form.rows([_known(automaton).up_to(1) for automaton in form.automata])
+    return PresenceWeights(form.rows([_known(a).counted for a in form.automata]), log_weights)
 
 
 def _counts(form: Automata, weights: counts.Weights) -> Counts:
@@ -128,34 +188,28 @@ def _known(automaton: Automaton) -> CountWeights:
     return weights
 
 
-def _by_presence(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
-    log_weights = form.rows([_known(automaton).up_to(1) for automaton in form.automata])
-    return PresenceWeights(form.rows([_known(a).counted for a in form.automata]), log_weights).solve(
-        potentials, lengths
-    )
-
-
 def common_size(potentials: Tensor, lengths: Tensor) -> int | None:
     """1 or 2 where all groups are of that size, else None; a longer size makes no difference."""
     instances = potentials.shape[1]
     return instances if instances in (1, 2) and bool((lengths == instances).all()) else None
 
 
-Solver = Callable[[Automata, Tensor, Tensor], Answer]
+Short = Callable[[Automata, int], AbstractForm]
+"""Makes the form that answers for automata in groups of at most so many instances."""
 
 
-def _solver(automaton: Automaton, most: int, all_alike: bool) -> Solver:
+def _shortest(automaton: Automaton, most: int, all_alike: bool) -> Short:
     """What answers for this automaton in groups of at most so many instances (of exactly so many, if all alike)."""
     if most == 1 and all_alike:
-        return _by_singles
+        return _singles
     if most == 2 and all_alike and automaton.num_symbols <= MAX_PAIR_CLASSES:
-        return _by_pairs
+        return _pairs
     weights = automaton.count_weights
     if weights is None:
-        return by_trellis
+        return _walked
     if _is_presence(weights):
-        return _by_presence
-    return _by_weighted_counts if weights.interval(most) is None else _by_counts
+        return _presence
+    return _weighted_counts if weights.interval(most) is None else _hard_counts
 
 
 def _is_presence(weights: CountWeights) -> bool:
@@ -166,15 +220,12 @@ def _is_presence(weights: CountWeights) -> bool:
 
 def chosen_engine(automaton: Automaton, length: int) -> str:
     """The engine that `infer` takes for groups of this length: "closed", "counts" or "trellis"."""
-    solver = _solver(automaton, length, True)
-    if solver is by_trellis:
+    short = _shortest(automaton, length, True)
+    if short is _walked:
         return "trellis"
-    return "counts" if solver in (_by_counts, _by_weighted_counts) else "closed"
+    return "counts" if short in (_hard_counts, _weighted_counts) else "closed"
 
 
 def spelled_out(form: AbstractForm, lengths: Int[Tensor, "groups"]) -> Automata:
-    """Any form as automata, one for each group."""
-    if isinstance(form, Automata):
-        return form
-    automata = [form.automaton(group, length) for group, length in enumerate(lengths.tolist())]
-    return Automata.of(automata, len(automata)).to(lengths.device)
+    """Any form as automata."""
+    return Automata(*form.machines(lengths))

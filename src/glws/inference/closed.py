@@ -33,7 +33,7 @@ def present(
     p_j(k) (1 - Π_{i≠j} n_i) / (1 - Π_j n_j) for another.
     """
     log_total, log_shares = _independent(potentials, mask)
-    log_one, log_none = _presence(potentials, mask, counted)
+    log_one, log_none = presence(potentials, mask, counted)
     log_some = _log_any(log_none.sum(1), torch.logsumexp(log_one, 1))
     log_others = _log_any(_sum_of_others(log_none), _log_sum_of_others(log_one))
     log_z = torch.where(log_some > -torch.inf, log_total + log_some, log_some)
@@ -105,7 +105,7 @@ def _finish(log_z: Tensor, log_marginals: Tensor) -> Float[Tensor, "groups insta
     return torch.where((log_z > -torch.inf)[:, None, None], log_marginals.exp(), 0.0)
 
 
-def _presence(
+def presence(
     potentials: Tensor, mask: Tensor, counted: Tensor
 ) -> tuple[Float[Tensor, "groups instances"], Float[Tensor, "groups instances"]]:
     """Log of the share of the counted classes in each instance, and of the others; both accurate near 1."""

@@ -20,9 +20,14 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from glws.automata import Automaton, between, exactly, from_counts, from_table
-from glws.inference import closed, compiled_pairs, counts, gpu
+from glws.errors import AutomatonError
+from glws.inference import _presence as presence_queries
+from glws.inference import closed, compiled_pairs, counts, gpu, trellis
+from glws.inference._draws import draws, entropies
 from glws.inference.gpu import presence
 
+Potentials = Float[Tensor, "groups instances classes"]
+Labelings = Int[Tensor, "groups instances"]
 Answer = tuple[Float[Tensor, "groups"], Float[Tensor, "groups instances classes"]]
 
 
@@ -74,6 +79,42 @@ class AbstractForm(ABC):
     @abstractmethod
     def automaton(self, group: int, length: int) -> Automaton:
         """The same knowledge about one group of this length."""
+
+    # Questions about whole labelings, of groups that some labeling satisfies. Potentials are float64. What is answered
+    # in padding is not read. Here they are answered by the trellis, for any automaton.
+
+    def mode(self, potentials: Potentials, lengths: Int[Tensor, "groups"]) -> Labelings:
+        """The most likely labeling of each group."""
+        return trellis.most_likely(*self._trellis(potentials, lengths, "the most likely labeling"))
+
+    def sample(
+        self,
+        potentials: Potentials,
+        lengths: Int[Tensor, "groups"],
+        num_samples: int,
+        generator: torch.Generator | None = None,
+    ) -> Int[Tensor, "n groups instances"]:
+        """Independent draws of a labeling from the posterior."""
+        return trellis.sample(*self._trellis(potentials, lengths), num_samples, generator)
+
+    def entropy(self, potentials: Potentials, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
+        """Entropy of the posterior over labelings, in nats."""
+        return trellis.entropy(*self._trellis(potentials, lengths, "the entropy over labelings"))
+
+    def _trellis(
+        self, potentials: Potentials, lengths: Int[Tensor, "groups"], single_paths_for: str | None = None
+    ) -> tuple[Tensor, Tensor, trellis.Trellis]:
+        automata, index = self.machines(lengths)
+        if single_paths_for and any(a.sum_paths and not a.is_unambiguous() for a in automata):
+            raise AutomatonError(
+                f"{single_paths_for} is not known for an automaton that sums over several paths of one labeling"
+            )
+        return trellis.centered(potentials)[0], lengths, trellis.build(automata, index)
+
+    def machines(self, lengths: Int[Tensor, "groups"]) -> tuple[tuple[Automaton, ...], Int[Tensor, "groups"]]:
+        """The same knowledge as automata, and which of them each group has."""
+        automata = tuple(self.automaton(group, length) for group, length in enumerate(lengths.tolist()))
+        return automata, torch.arange(len(automata), device=lengths.device)
 
     def engine(self, size: int | None) -> str:
         """The name of the engine that answers for groups of this common size (None: they differ)."""
@@ -160,13 +201,38 @@ class TableWeights(AbstractForm):
         return log_z.to(potentials.dtype), resized(marginals, potentials.shape[1]).to(potentials.dtype)
 
     def _solve_in_logs(self, inside: Tensor, fits: Tensor, potentials: Tensor) -> Answer:
-        scores = self.log_weights.double()
-        for place in range(self.size):
-            scores = scores + _along(inside[:, place], place, self.size)
+        scores = self._scores(inside)
         log_z, share = normalised(scores.flatten(1), fits)
         table = share.view_as(scores)
         marginals = torch.stack([_summed(table, place) for place in range(self.size)], 1)
         return log_z.to(potentials.dtype), resized(marginals, potentials.shape[1]).to(potentials.dtype)
+
+    def mode(self, potentials: Tensor, lengths: Tensor) -> Labelings:
+        """The largest entry; of equal ones the first."""
+        return self._labelings(self._scores(potentials).flatten(1).argmax(1), potentials)
+
+    def sample(
+        self, potentials: Tensor, lengths: Tensor, num_samples: int, generator: torch.Generator | None = None
+    ) -> Int[Tensor, "n groups instances"]:
+        """Entries drawn with their shares."""
+        _, share = normalised(self._scores(potentials).flatten(1), lengths == self.size)
+        return self._labelings(draws(share, num_samples, generator), potentials)
+
+    def entropy(self, potentials: Tensor, lengths: Tensor) -> Float[Tensor, "groups"]:
+        """That of the shares of the entries."""
+        return entropies(normalised(self._scores(potentials).flatten(1), lengths == self.size)[1])
+
+    def _scores(self, potentials: Tensor) -> Float[Tensor, "groups *classes"]:
+        inside, scores = resized(potentials.double(), self.size), self.log_weights.double()
+        for place in range(self.size):
+            scores = scores + _along(inside[:, place], place, self.size)
+        return scores
+
+    def _labelings(self, entries: Int[Tensor, "*draws groups"], potentials: Tensor) -> Tensor:
+        """The labels of entries of the flat table, as wide as the potentials."""
+        classes = potentials.shape[2]
+        labels = torch.stack([entries // classes**place % classes for place in reversed(range(self.size))], -1)
+        return pad(labels, (0, potentials.shape[1] - self.size))  # a negative width cuts off
 
     def automaton(self, group: int, length: int) -> Automaton:
         """The table as an automaton."""
@@ -217,6 +283,23 @@ class PresenceWeights(AbstractForm):
         marginals = mixture[:, 0, None, None] * none + mixture[:, 1, None, None] * some
         return log_z.to(potentials.dtype), marginals.to(potentials.dtype)
 
+    def mode(self, potentials: Tensor, lengths: Tensor) -> Labelings:
+        """The better of the best labeling without a counted class and the best one with one."""
+        return presence_queries.mode(*self._question(potentials, lengths))
+
+    def sample(
+        self, potentials: Tensor, lengths: Tensor, num_samples: int, generator: torch.Generator | None = None
+    ) -> Int[Tensor, "n groups instances"]:
+        """First whether there is one, then where the first one is, then the others."""
+        return presence_queries.sample(*self._question(potentials, lengths), num_samples, generator)
+
+    def entropy(self, potentials: Tensor, lengths: Tensor) -> Float[Tensor, "groups"]:
+        """In the same steps, by the chain rule."""
+        return presence_queries.entropy(*self._question(potentials, lengths))
+
+    def _question(self, potentials: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        return potentials, real_instances(potentials, lengths), self.counted, self.log_weights.double()
+
     def automaton(self, group: int, length: int) -> Automaton:
         """Two states: nothing counted so far, and something."""
         counted = self.counted[group].tolist()
@@ -248,6 +331,20 @@ class Selected(AbstractForm):
     def automaton(self, group: int, length: int) -> Automaton:
         """That of p(w, taken | y)."""
         return self.form.automaton(group, length)
+
+    def mode(self, potentials: Tensor, lengths: Tensor) -> Labelings:
+        """That of its form."""
+        return self.form.mode(potentials, lengths)
+
+    def sample(
+        self, potentials: Tensor, lengths: Tensor, num_samples: int, generator: torch.Generator | None = None
+    ) -> Int[Tensor, "n groups instances"]:
+        """Those of its form."""
+        return self.form.sample(potentials, lengths, num_samples, generator)
+
+    def entropy(self, potentials: Tensor, lengths: Tensor) -> Float[Tensor, "groups"]:
+        """That of its form."""
+        return self.form.entropy(potentials, lengths)
 
     def engine(self, size: int | None) -> str:
         """The engine of its form."""
@@ -293,6 +390,32 @@ class Counts(AbstractForm):
         log_likelihood, positive = counts.count_posterior(zero, one, lengths, self.weights)
         negative = _rest(positive, lengths, log_likelihood)
         return log_likelihood, torch.stack([negative, positive] if only else [positive, negative], 2)
+
+    def mode(self, potentials: Tensor, lengths: Tensor) -> Labelings:
+        """The best class of each instance among those counted, or among the others: see `counts.count_mode`."""
+        one, zero = (part.max(2) for part in self._sides(potentials))
+        is_counted = counts.count_mode(zero.values, one.values, lengths, self.weights)
+        return torch.where(is_counted, one.indices, zero.indices)
+
+    def sample(
+        self, potentials: Tensor, lengths: Tensor, num_samples: int, generator: torch.Generator | None = None
+    ) -> Int[Tensor, "n groups instances"]:
+        """Which instances are counted, see `counts.count_sample`; then the class of each on its side."""
+        (log_one, one), (log_zero, zero) = (_within(potentials, side) for side in (self.counted, ~self.counted))
+        is_counted = counts.count_sample(log_zero, log_one, lengths, self.weights, num_samples, generator)
+        return torch.where(is_counted, draws(one, num_samples, generator), draws(zero, num_samples, generator))
+
+    def entropy(self, potentials: Tensor, lengths: Tensor) -> Float[Tensor, "groups"]:
+        """That of which instances are counted, see `counts.count_entropy`, and of their classes given that."""
+        (log_one, one), (log_zero, zero) = (_within(potentials, side) for side in (self.counted, ~self.counted))
+        entropy, positive = counts.count_entropy(log_zero, log_one, lengths, self.weights)
+        inside = positive * entropies(one) + (1.0 - positive) * entropies(zero)
+        return entropy + torch.where(real_instances(potentials, lengths), inside, 0.0).sum(1)
+
+    def _sides(self, potentials: Tensor) -> tuple[Potentials, Potentials]:
+        """The potentials of the counted classes, and those of the others; -inf elsewhere."""
+        counted = self.counted[:, None]
+        return torch.where(counted, potentials, -torch.inf), torch.where(counted, -torch.inf, potentials)
 
     def automaton(self, group: int, length: int) -> Automaton:
         """A chain with one state for each count."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from glws.errors import AutomatonError, DataError
-from glws.inference import automata_form, trellis
-from glws.inference.forms import Solution
+from glws.errors import DataError
+from glws.inference import automata_form
+from glws.inference.forms import AbstractForm, Solution, real_instances
 from glws.inference.problem import Problem, Weak, problem
 
 SPELLED_OUT = {"trellis": automata_form.by_trellis, "enumeration": automata_form.by_enumeration}
@@ -74,32 +74,45 @@ class Posterior:
         return int(self.impossible.sum())
 
     def mode(self) -> Int[Tensor, "groups instances"]:
-        """The most likely labeling of each group as a whole; -1 in padding and in impossible groups."""
-        return trellis.most_likely(*self._single_paths("the most likely labeling"))
+        """The most likely labeling of each group as a whole; -1 in padding and in impossible groups.
+
+        Of labelings that are equally likely it is always the same one.
+        """
+        labels = self._no_labels()
+        for groups, form, potentials, lengths in self._possible():
+            labels[groups] = form.mode(potentials, lengths)
+        return self._in_real_instances(labels)
 
     def sample(self, num_samples: int, generator: torch.Generator | None = None) -> Int[Tensor, "n groups instances"]:
         """Labelings drawn from p(y | x, w), independently; -1 in padding and in impossible groups."""
-        phi, lengths, machine = self._trellis(self._automata())
-        repeated = trellis.Trellis(*(part.repeat(num_samples, 1) for part in machine))
-        drawn = trellis.sample(phi.repeat(num_samples, 1, 1), lengths.repeat(num_samples), repeated, generator)
-        return drawn.view(num_samples, *phi.shape[:2])
+        labels = self._no_labels().repeat(num_samples, 1, 1)
+        for groups, form, potentials, lengths in self._possible():
+            labels[:, groups] = form.sample(potentials, lengths, num_samples, generator)
+        return self._in_real_instances(labels)
 
     def entropy(self) -> Float[Tensor, "groups"]:
-        """Entropy of p(y | x, w) over whole labelings, in nats: what is still unknown of each group."""
-        return trellis.entropy(*self._single_paths("the entropy over labelings")).to(self.marginals.dtype)
+        """Entropy of p(y | x, w) over whole labelings, in nats: what is unknown of each group; 0 in impossible ones."""
+        entropies = torch.zeros_like(self.log_likelihood)
+        for groups, form, potentials, lengths in self._possible():
+            entropies[groups] = form.entropy(potentials, lengths).to(entropies.dtype)
+        return entropies
 
-    def _automata(self) -> automata_form.Automata:
-        return automata_form.spelled_out(self._problem.form, self._problem.lengths)
+    def _possible(self) -> Iterator[tuple[Tensor | slice, AbstractForm, Tensor, Tensor]]:
+        """The groups that some labeling satisfies, if there are any: which, their form, potentials and lengths."""
+        form, potentials, groups = self._problem.form, self.potentials, ~self.impossible
+        if potentials.shape[1] == 0 or not bool(groups.any()):
+            return
+        if bool(groups.all()):
+            yield slice(None), form, potentials.double(), self.lengths
+        else:
+            chosen = groups.nonzero()[:, 0]
+            yield chosen, form.select(chosen), potentials[chosen].double(), self.lengths[chosen]
 
-    def _trellis(self, automata: automata_form.Automata) -> tuple[Tensor, Tensor, trellis.Trellis]:
-        phi, _ = trellis.centered(self._problem.potentials.detach().double())
-        return phi, self._problem.lengths, trellis.build(automata.automata, automata.index)
+    def _no_labels(self) -> Int[Tensor, "groups instances"]:
+        return self.lengths.new_full(self.potentials.shape[:2], -1)
 
-    def _single_paths(self, what: str) -> tuple[Tensor, Tensor, trellis.Trellis]:
-        automata = self._automata()
-        if any(a.sum_paths and not a.is_unambiguous() for a in automata.automata):
-            raise AutomatonError(f"{what} is not known for an automaton that sums over several paths of one labeling")
-        return self._trellis(automata)
+    def _in_real_instances(self, labels: Int[Tensor, "*n groups instances"]) -> Int[Tensor, "*n groups instances"]:
+        return labels.masked_fill_(~real_instances(self.potentials, self.lengths), -1)
 
 
 def infer(

@@ -10,7 +10,8 @@ rescaled at each step, so that what counts is how unlikely the knowledge is, not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -103,26 +104,42 @@ def _max_into(scores: Tensor, states: Tensor, num_states: int) -> Float[Tensor, 
     return floor.scatter_reduce_(1, states, scores, "amax")
 
 
+Collect = Callable[[Tensor, Tensor, int], Tensor]
+"""Joins the scores of the arcs that arrive in a state: (scores, states, number of states)."""
+
+
 def forward(
     phi: Float[Tensor, "groups instances classes"],
     lengths: Int[Tensor, "groups"],
     trellis: Trellis,
-    collect: Callable[[Tensor, Tensor, int], Tensor] = _log_sum_into,
+    collect: Collect = _log_sum_into,
 ) -> tuple[list[Float[Tensor, "groups states"]], Float[Tensor, "groups"]]:
     """α_0..α_L, each with its largest entry at 0, and the log of the scale taken out of the last.
 
     `collect` joins the arcs that arrive in a state: a sum for likelihoods, a maximum for the most likely labeling.
     """
-    num_states = trellis.log_start.shape[1]
     log_scale = phi.new_zeros(phi.shape[0])
     alphas = [trellis.log_start]
     for step in range(phi.shape[1]):
-        arrived = collect(_scores(alphas[-1], phi[:, step], trellis), trellis.targets, num_states)
-        scale = _finite(arrived.amax(1))
-        alive = step < lengths
-        alphas.append(torch.where(alive[:, None], arrived - scale[:, None], alphas[-1]))
-        log_scale = log_scale + torch.where(alive, scale, 0.0)
+        alpha, scale = _advanced(alphas[-1], phi, lengths, trellis, step, collect)
+        alphas.append(alpha)
+        log_scale = log_scale + scale
     return alphas, log_scale
+
+
+def _advanced(
+    alpha: Float[Tensor, "groups states"],
+    phi: Float[Tensor, "groups instances classes"],
+    lengths: Int[Tensor, "groups"],
+    trellis: Trellis,
+    step: int,
+    collect: Collect,
+) -> tuple[Float[Tensor, "groups states"], Float[Tensor, "groups"]]:
+    """α after this step, its largest entry at 0, and the log of the scale taken out; padding changes nothing."""
+    arrived = collect(_scores(alpha, phi[:, step], trellis), trellis.targets, alpha.shape[1])
+    scale = _finite(arrived.amax(1))
+    alive = step < lengths
+    return torch.where(alive[:, None], arrived - scale[:, None], alpha), torch.where(alive, scale, 0.0)
 
 
 def backward(
@@ -155,57 +172,90 @@ def _normalised(scores: Float[Tensor, "groups arcs"]) -> Float[Tensor, "groups a
     return torch.where(total > 0, mass / torch.where(total > 0, total, 1.0), 0.0)
 
 
-# One labeling at a time: the most likely one, and samples
+# Questions about whole labelings: the most likely one, samples, entropy. Memory is that of O(sqrt(L)) steps.
+
+
+def alphas_backwards(
+    phi: Float[Tensor, "groups instances classes"],
+    lengths: Int[Tensor, "groups"],
+    trellis: Trellis,
+    collect: Collect = _log_sum_into,
+) -> Iterator[Float[Tensor, "groups states"]]:
+    """α_L, α_{L-1}, ..., α_0. One in sqrt(L) is kept on the way forward; those in between are computed again."""
+    stride = math.isqrt(phi.shape[1]) + 1
+    kept = [trellis.log_start]
+    for first in range(0, phi.shape[1] - stride + 1, stride):
+        kept.append(_onward(kept[-1], phi, lengths, trellis, range(first, first + stride), collect)[-1])
+    for number in reversed(range(len(kept))):
+        first, last = number * stride, min((number + 1) * stride - 1, phi.shape[1])
+        yield from reversed(_onward(kept[number], phi, lengths, trellis, range(first, last), collect))
+
+
+def _onward(
+    alpha: Tensor, phi: Tensor, lengths: Tensor, trellis: Trellis, steps: range, collect: Collect
+) -> list[Float[Tensor, "groups states"]]:
+    """This α and those after each of the steps."""
+    alphas = [alpha]
+    for step in steps:
+        alphas.append(_advanced(alphas[-1], phi, lengths, trellis, step, collect)[0])
+    return alphas
 
 
 def walk_back(
     phi: Float[Tensor, "groups instances classes"],
     lengths: Int[Tensor, "groups"],
     trellis: Trellis,
-    alphas: list[Float[Tensor, "groups states"]],
+    alphas: Iterator[Float[Tensor, "groups states"]],
     choose: Callable[[Tensor], Tensor],
-) -> Int[Tensor, "groups instances"]:
-    """A labeling of each group, from its end to its beginning: `choose` picks one column of a row of log-weights.
+    num_labelings: int = 1,
+) -> Int[Tensor, "labelings groups instances"]:
+    """Labelings of each group, from its end to its beginning: `choose` picks one of the last axis of log-weights.
 
-    -1 in padding, and everywhere in a group that nothing satisfies.
+    `alphas` are those of `alphas_backwards`. -1 in padding, and everywhere in a group that nothing satisfies.
     """
-    labels = torch.full(phi.shape[:2], -1, dtype=torch.int64, device=phi.device)
-    ends = alphas[-1] + trellis.log_final
+    labels = torch.full((num_labelings, *phi.shape[:2]), -1, dtype=torch.int64, device=phi.device)
+    ends = next(alphas) + trellis.log_final
+    if trellis.sources.shape[1] == 0:
+        return labels
     possible = ends.amax(1) > -torch.inf
-    state = choose(ends)
-    for step in reversed(range(phi.shape[1])):
-        scores = _scores(alphas[step], phi[:, step], trellis)
-        if scores.shape[1] == 0:
-            break
-        arc = choose(torch.where(trellis.targets == state[:, None], scores, -torch.inf))[:, None]
+    state = choose(ends.expand(num_labelings, -1, -1))
+    for step, alpha in zip(reversed(range(phi.shape[1])), alphas, strict=True):
+        scores = _scores(alpha, phi[:, step], trellis)
+        arc = choose(torch.where(trellis.targets == state[:, :, None], scores, -torch.inf))[:, :, None]
         alive = possible & (step < lengths)
-        labels[:, step] = torch.where(alive, trellis.symbols.gather(1, arc)[:, 0], -1)
-        state = torch.where(alive, trellis.sources.gather(1, arc)[:, 0], state)
+        symbol, source = (_taken(part, arc) for part in (trellis.symbols, trellis.sources))
+        labels[:, :, step] = torch.where(alive, symbol, -1)
+        state = torch.where(alive, source, state)
     return labels
+
+
+def _taken(values: Int[Tensor, "groups arcs"], arc: Int[Tensor, "labelings groups 1"]) -> Tensor:
+    """What the chosen arc of each labeling and group has."""
+    return values.expand(len(arc), -1, -1).gather(2, arc)[:, :, 0]
 
 
 def most_likely(
     phi: Float[Tensor, "groups instances classes"], lengths: Int[Tensor, "groups"], trellis: Trellis
 ) -> Int[Tensor, "groups instances"]:
     """The labeling of largest weight (max-product forward pass, then back along the best arcs)."""
-    alphas, _ = forward(phi, lengths, trellis, _max_into)
-    return walk_back(phi, lengths, trellis, alphas, lambda scores: scores.argmax(1))
+    alphas = alphas_backwards(phi, lengths, trellis, _max_into)
+    return walk_back(phi, lengths, trellis, alphas, lambda scores: scores.argmax(2))[0]
 
 
 def sample(
     phi: Float[Tensor, "groups instances classes"],
     lengths: Int[Tensor, "groups"],
     trellis: Trellis,
+    num_samples: int,
     generator: torch.Generator | None,
-) -> Int[Tensor, "groups instances"]:
-    """A labeling drawn from the posterior: back through the sum-product α, each arc with its share."""
+) -> Int[Tensor, "n groups instances"]:
+    """Labelings drawn from the posterior: back through the sum-product α, each arc with its share."""
 
     def choose(scores: Tensor) -> Tensor:
-        noise = torch.empty_like(scores).exponential_(generator=generator)
-        return (scores - noise.log()).argmax(1)  # Gumbel: the largest of log-weight + noise is a draw
+        noise = torch.empty_like(scores, memory_format=torch.contiguous_format).exponential_(generator=generator)
+        return (scores - noise.log()).argmax(2)  # Gumbel: the largest of log-weight + noise is a draw
 
-    alphas, _ = forward(phi, lengths, trellis)
-    return walk_back(phi, lengths, trellis, alphas, choose)
+    return walk_back(phi, lengths, trellis, alphas_backwards(phi, lengths, trellis), choose, num_samples)
 
 
 def entropy(
@@ -216,15 +266,15 @@ def entropy(
     H_j(t) = Σ_{arcs s -> t} ρ (H_{j-1}(s) - log ρ) with ρ the share of the arc among those that arrive in t: no large
     numbers are subtracted, whatever log Z is.
     """
-    alphas, _ = forward(phi, lengths, trellis)
-    held = torch.zeros_like(trellis.log_start)
+    alpha, held = trellis.log_start, torch.zeros_like(trellis.log_start)
     for step in range(phi.shape[1]):
-        scores = _scores(alphas[step], phi[:, step], trellis)
+        scores = _scores(alpha, phi[:, step], trellis)
         arrived = _finite(_log_sum_into(scores, trellis.targets, held.shape[1]))
         log_share = scores - arrived.gather(1, trellis.targets)
         news = torch.where(log_share > -torch.inf, held.gather(1, trellis.sources) - log_share, 0.0) * log_share.exp()
         following = torch.zeros_like(held).scatter_add_(1, trellis.targets, news)
         held = torch.where((step < lengths)[:, None], following, held)
-    ends = alphas[-1] + trellis.log_final
+        alpha, _ = _advanced(alpha, phi, lengths, trellis, step, _log_sum_into)
+    ends = alpha + trellis.log_final
     share = _normalised(ends)
     return torch.where(share > 0, share * (held - share.clamp_min(torch.finfo(share.dtype).tiny).log()), 0.0).sum(1)

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Int
 from torch import Tensor, nn
 
 from glws.data import read_table
@@ -19,7 +18,7 @@ from glws.data.augment.defaults import AUGMENTATIONS
 from glws.data.dataset import Instances
 from glws.data.groups import Groups
 from glws.data.tables.description import read_description
-from glws.errors import AutomatonError, CheckpointError, DataError, RunError
+from glws.errors import CheckpointError, DataError, RunError
 from glws.evaluation import as_if_even
 from glws.inference import Posterior
 from glws.jobs._provenance import OnRead, warning
@@ -31,7 +30,6 @@ from glws.jobs.model import job_model
 from glws.methods import AbstractMethod
 from glws.methods.catalogue import build_method
 from glws.methods.step import Outputs, State
-from glws.supervision import AbstractSupervision, ClassCounts
 from glws.training.checkpoint import latest
 from glws.training.devices import chosen_device
 from glws.training.evaluate import group_probs_of, log_probs_of, posteriors
@@ -280,40 +278,12 @@ def _piece(data: JobData, rows: Any, kind: int, groups: Tensor, members: Tensor,
         "kind": np.full(len(repeated), type(weak).__name__),
         "group": np.asarray([str(names[number]) for number in repeated.tolist()]),
         "label": _named(single[real], data.classes),
-        "joint_label": _named(most_likely(weak[groups], answer)[real], data.classes),
+        "joint_label": _named(answer.mode()[real], data.classes),
         "entropy": torch.special.entr(marginals).sum(1).numpy(),
         "log_likelihood": answer.log_likelihood.double()[:, None].expand_as(members)[real].numpy(),
         ERROR: error[:, None].expand_as(members)[real].numpy(),
         **_columns(marginals, data.classes),
     }
-
-
-def most_likely(weak: AbstractSupervision, answer: Posterior) -> Int[Tensor, "groups instances"]:
-    """The most likely labeling of each group as a whole; -1 in padding and in groups that cannot be.
-
-    For counts of many classes, whose automaton is too large, it is an assignment of instances to places. A projection
-    says nothing of labelings as a whole: there it is the most likely class of each.
-    """
-    if isinstance(weak, ClassCounts):
-        return _assigned(weak, answer)
-    try:
-        return answer.mode()
-    except (AutomatonError, DataError):
-        real = torch.arange(answer.marginals.shape[1]) < answer.lengths[:, None]
-        return torch.where(real & ~answer.impossible[:, None], answer.marginals.argmax(2), -1)
-
-
-def _assigned(weak: ClassCounts, answer: Posterior) -> Int[Tensor, "groups instances"]:
-    from scipy.optimize import linear_sum_assignment
-
-    labels = torch.full(answer.marginals.shape[:2], -1)
-    for group, length in enumerate(answer.lengths.tolist()):
-        places = torch.repeat_interleave(torch.arange(weak.num_classes), weak.counts[group].long().cpu())
-        cost = -answer.potentials[group, :length].double()[:, places].clamp(-1e9, 1e9)
-        if len(places) == length and not bool(answer.impossible[group]):
-            rows, columns = linear_sum_assignment(cost.numpy())
-            labels[group, torch.as_tensor(rows)] = places[torch.as_tensor(columns)]
-    return labels
 
 
 def _named(numbers: Tensor, classes: tuple[str, ...]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -10,7 +11,10 @@ from torch import Tensor
 
 from glws.automata import Automaton
 from glws.inference import AbstractForm
-from glws.inference.forms import Answer, TableWeights, normalised, resized
+from glws.inference.forms import Answer, Labelings, TableWeights, normalised, resized
+
+ENTRIES_AT_ONCE = 1 << 22
+"""Tables are written down for so many pairs at a time that they have about so many entries."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +41,28 @@ class Agreement(AbstractForm):
         _, second = normalised(scores[:, 1], fits)
         marginals = resized(torch.stack([first, second], 1), potentials.shape[1])
         return log_z.to(potentials.dtype), marginals.to(potentials.dtype)
+
+    def mode(self, potentials: Tensor, lengths: Tensor) -> Labelings:
+        """That of the table."""
+        parts = [table.mode(phi, sizes) for table, phi, sizes in self._tables(potentials, lengths)]
+        return torch.cat(parts)
+
+    def sample(
+        self, potentials: Tensor, lengths: Tensor, num_samples: int, generator: torch.Generator | None = None
+    ) -> Int[Tensor, "n groups instances"]:
+        """Those of the table."""
+        parts = self._tables(potentials, lengths)
+        return torch.cat([table.sample(phi, sizes, num_samples, generator) for table, phi, sizes in parts], 1)
+
+    def entropy(self, potentials: Tensor, lengths: Tensor) -> Float[Tensor, "groups"]:
+        """That of the table."""
+        return torch.cat([table.entropy(phi, sizes) for table, phi, sizes in self._tables(potentials, lengths)])
+
+    def _tables(self, potentials: Tensor, lengths: Tensor) -> Iterator[tuple[TableWeights, Tensor, Tensor]]:
+        """The table, potentials and lengths of some groups at a time."""
+        groups = torch.arange(len(lengths), device=lengths.device)
+        for some in torch.split(groups, max(ENTRIES_AT_ONCE // self.num_classes**2, 1)):
+            yield self.select(some).table(), potentials[some], lengths[some]
 
     def table(self) -> TableWeights:
         """The same as a table over pairs of classes."""

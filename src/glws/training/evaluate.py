@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn import functional
 
 from glws.data.dataset import Instances, WeakDataset, instances_of
 from glws.data.groups import Groups
@@ -29,6 +28,8 @@ from glws.training.world import World
 
 AT_ONCE = 1024
 GROUPS_AT_ONCE = 256
+CELLS_AT_ONCE = 1 << 17
+"""Groups answered together have at most so many places for instances, or padding at most doubles what they need."""
 
 Predict = Callable[[Tensor], Float[Tensor, "rows classes"]]
 """From instances as they lie to log-probabilities, in the plain view."""
@@ -113,9 +114,24 @@ def _posteriors(
 ) -> Iterator[tuple[int, Tensor, Tensor, Posterior]]:
     """The same from a function that gives the predictions for sorted instance numbers."""
     for kind, groups in enumerate(data.groups):
-        for chosen in torch.split(torch.arange(len(groups)), GROUPS_AT_ONCE):
-            if len(chosen):
-                yield kind, chosen, *_posterior(data, kind, chosen, log_probs)
+        for chosen in pieces(groups.lengths):
+            yield kind, chosen, *_posterior(data, kind, chosen, log_probs)
+
+
+def pieces(lengths: Int[Tensor, "groups"]) -> Iterator[Int[Tensor, "some"]]:
+    """The numbers of groups that are answered together: in order, and large groups not beside many small ones.
+
+    >>> [len(piece) for piece in pieces(torch.tensor([10] * 300 + [50_000] + [10] * 100))]
+    [256, 44, 2, 99]
+    """
+    first, longest, total = 0, 0, 0
+    for group, length in enumerate(lengths.tolist()):
+        longest, total, number = max(longest, length), total + length, group + 1 - first
+        if number > 1 and (number > GROUPS_AT_ONCE or number * longest > max(CELLS_AT_ONCE, 2 * total)):
+            yield torch.arange(first, group)
+            first, longest, total = group, length, length
+    if len(lengths):
+        yield torch.arange(first, len(lengths))
 
 
 @torch.no_grad()
@@ -157,11 +173,11 @@ def held_out_accuracy(data: WeakDataset, predict: Predict, world: World | None =
     if len(data.weak) != 1 or len(data.groups[0]) < bags_needed(data.weak[0].num_classes):
         return None
     (weak,), (groups,) = data.weak, data.groups
-    table, lengths = groups.padded(torch.arange(len(groups)))
-    members, rows = torch.unique(table, return_inverse=True)
-    labels = log_probs_of(data.instances, predict, world, members).argmax(1)[rows.view_as(table)]
-    real = torch.arange(table.shape[1]) < lengths[:, None]
-    predicted = (functional.one_hot(labels, weak.num_classes) * real[..., None]).sum(1)
+    members, rows = torch.unique(groups.indices, return_inverse=True)
+    labels = log_probs_of(data.instances, predict, world, members).argmax(1)[rows]
+    lengths = groups.lengths
+    places = torch.repeat_interleave(torch.arange(len(groups)), lengths) * weak.num_classes + labels
+    predicted = torch.bincount(places, minlength=len(groups) * weak.num_classes).view(len(groups), -1)
     counts, present = weak.known_counts(lengths), weak.known_presence()
     if counts is not None:
         return accuracy_from_counts(predicted, counts)

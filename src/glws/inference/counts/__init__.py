@@ -1,5 +1,8 @@
 """Exact counts: "exactly m of these", "between a and b", a noisy total, a prior share; see `count_posterior`."""
 
+from glws.inference.counts._queries import count_entropy as count_entropy
+from glws.inference.counts._queries import count_mode as count_mode
+from glws.inference.counts._queries import count_sample as count_sample
 from glws.inference.counts.posterior import METHODS as METHODS
 from glws.inference.counts.posterior import CountResult as CountResult
 from glws.inference.counts.posterior import count_posterior as count_posterior

@@ -148,12 +148,13 @@ def _without_instances(log_zero: Float[Tensor, "problems instances"], weights: W
     elif isinstance(weights, Sampled):
         log_likelihood = torch.zeros_like(weights.prior)
     else:
-        low, high = _ends(weights)
+        low, high = ends(weights)
         log_likelihood = torch.where((low <= 0) & (high >= 0), 0.0, -math.inf)
     return CountResult(log_likelihood.to(log_zero.dtype), torch.zeros_like(log_zero))
 
 
-def _ends(weights: Exactly | Between) -> tuple[Int[Tensor, "problems"], Int[Tensor, "problems"]]:
+def ends(weights: Exactly | Between) -> tuple[Int[Tensor, "problems"], Int[Tensor, "problems"]]:
+    """The least and the largest count of weight 1."""
     if isinstance(weights, Exactly):
         return weights.count.long(), weights.count.long()
     return weights.low.long(), weights.high.long()
@@ -171,7 +172,7 @@ def _compiled(log_zero: Tensor, log_one: Tensor, lengths: Tensor, weights: Writt
         log_weights = bounded(weights.log_weights.detach()).contiguous()
         compiled.weighted(*problem, log_weights.numpy(), COMPILED_SHORT_WEIGHTED, *answer)
     else:
-        low, high = _ends(weights)
+        low, high = ends(weights)
         compiled.intervals(*problem, low.contiguous().numpy(), high.contiguous().numpy(), COMPILED_SHORT_EXACT, *answer)
     return CountResult(log_likelihood, marginals)
 
@@ -182,11 +183,11 @@ def _plain(log_zero: Tensor, log_one: Tensor, lengths: Tensor, weights: Written,
     if method == "recursion":
         log_likelihood, marginals = _by_recursion(problems, weights, lengths)
     elif isinstance(weights, Weighted):
-        log_weights = _remaining_weights(weights, problems)
+        log_weights = remaining_weights(weights, problems)
         log_likelihood, marginals = weighted_posterior(problems, log_weights)
         log_likelihood = torch.where(log_weights.isnan().any(1), math.nan, log_likelihood)
     else:
-        log_likelihood, marginals = _by_interval(problems, *_ends(weights))
+        log_likelihood, marginals = _by_interval(problems, *ends(weights))
     log_likelihood = torch.where(problems.settled.isnan(), math.nan, log_likelihood)[:, None]
     marginals = torch.where(problems.is_certain, 1.0, torch.where(problems.is_soft, marginals, 0.0))
     marginals = torch.where(log_likelihood == -math.inf, 0.0, marginals)
@@ -205,7 +206,7 @@ def _by_interval(problems: Undecided, low: Tensor, high: Tensor) -> tuple[Tensor
     return torch.where(is_possible, log_likelihood, -math.inf), marginals
 
 
-def _remaining_weights(weights: Weighted, problems: Undecided) -> Float[Tensor, "problems counts"]:
+def remaining_weights(weights: Weighted, problems: Undecided) -> Float[Tensor, "problems counts"]:
     """Log-weights of the number of *undecided* instances that are counted, -inf beyond their number."""
     log_weights = bounded(weights.log_weights)
     counts = torch.arange(problems.zero.shape[1] + 1, device=log_weights.device).expand(len(log_weights), -1)
@@ -216,10 +217,10 @@ def _remaining_weights(weights: Weighted, problems: Undecided) -> Float[Tensor, 
 def _by_recursion(problems: Undecided, weights: Written, lengths: Tensor) -> tuple[Tensor, Tensor]:
     """All kinds of weights as dense ones, over the undecided instances."""
     if not isinstance(weights, Weighted):
-        low, high = _ends(weights)
+        low, high = ends(weights)
         counts = torch.arange(problems.zero.shape[1] + 1, device=lengths.device)
         is_inside = (counts >= low[:, None]) & (counts <= high[:, None])
         weights = Weighted(torch.where(is_inside, 0.0, -math.inf).double())
     one = torch.where(problems.is_soft, problems.one, -math.inf)
-    log_likelihood, marginals = recursion_posterior(problems.zero, one, _remaining_weights(weights, problems))
+    log_likelihood, marginals = recursion_posterior(problems.zero, one, remaining_weights(weights, problems))
     return log_likelihood + problems.settled, marginals

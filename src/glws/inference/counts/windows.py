@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -94,8 +95,40 @@ def weighted_posterior(
     P(S = k) <= exp(K(θ) - θ k), K(θ) = log E e^{θS}, of every θ met so far says what the counts not yet in a window can
     still contribute, so the search stops when they cannot matter.
     """
-    total = torch.full_like(problems.settled, -math.inf)
     average = torch.zeros_like(problems.zero)
+
+    def answer(view: _View, is_open: Tensor, total: Tensor) -> Float[Tensor, "open"]:
+        mass, shares = window_mass(view.transform * (view.weights[:, None] * view.turns.conj()).sum(2), view.waves)
+        part = view.state.normaliser + view.top + mass.clamp(min=0.0).log()
+        marginals = posteriors(view.state.small, view.state.variance, shares, view.waves)
+        new = (part - total).sigmoid().nan_to_num(0.0)[:, None]  # share of this window in the likelihood
+        average[is_open] += torch.where(new > 0, new * (marginals - average[is_open]), 0.0)
+        return part
+
+    return _over_windows(problems, log_weights, answer), average
+
+
+def log_law(problems: Undecided, log_weights: Float[Tensor, "problems counts"]) -> Float[Tensor, "problems counts"]:
+    """log of ω(k) P(S = k) for every count, in the same windows; -inf for counts that cannot matter beside others."""
+    law = torch.full_like(log_weights, -math.inf)
+
+    def answer(view: _View, is_open: Tensor, total: Tensor) -> Float[Tensor, "open"]:
+        terms = view.weights * view.law.clamp(min=0.0) / view.waves.points[:, None]
+        log_terms = torch.where(view.is_taken, terms.log() + (view.state.normaliser + view.top)[:, None], -math.inf)
+        law[is_open] = law[is_open].scatter_reduce(1, view.places, log_terms, "amax")
+        return log_terms.logsumexp(1)
+
+    _over_windows(problems, log_weights, answer)
+    return law
+
+
+def _over_windows(
+    problems: Undecided,
+    log_weights: Float[Tensor, "problems counts"],
+    answer: Callable[[_View, Tensor, Tensor], Float[Tensor, "open"]],
+) -> Float[Tensor, "problems"]:
+    """Log-likelihood of all windows; `answer` gives that of one, for the problems that are still open."""
+    total = torch.full_like(problems.settled, -math.inf)
     open_weights, bound = log_weights.clone(), _scout(problems, log_weights.shape[1])
     for _ in range(log_weights.shape[1]):  # every window closes at least its center
         best, center = (open_weights + bound).max(1)
@@ -105,11 +138,11 @@ def weighted_posterior(
         rows = problems.rows(is_open)
         state = tilted_to(rows, center[is_open], torch.ones_like(center[is_open], dtype=torch.bool))
         bound[is_open] = torch.minimum(bound[is_open], _chernoff(state, log_weights.shape[1]))
-        part, marginals, open_weights[is_open] = _window(rows, state, open_weights[is_open])
-        new = (part - total[is_open]).sigmoid().nan_to_num(0.0)[:, None]  # share of this window in the likelihood
-        average[is_open] += torch.where(new > 0, new * (marginals - average[is_open]), 0.0)
+        view = _view(rows, state, open_weights[is_open])
+        part = answer(view, is_open, total[is_open])
+        open_weights[is_open] = _close(open_weights[is_open], view.places, view.is_taken)
         total[is_open] = torch.logaddexp(total[is_open], part)
-    return total, average
+    return total
 
 
 def _chernoff(state: Tilted, counts: int) -> Float[Tensor, "problems counts"]:
@@ -132,10 +165,22 @@ def _scout(problems: Undecided, counts: int) -> Float[Tensor, "problems counts"]
     return torch.stack(bounds).amin(0)
 
 
-def _window(
-    problems: Undecided, state: Tilted, open_weights: Float[Tensor, "problems counts"]
-) -> tuple[Float[Tensor, "problems"], Float[Tensor, "problems instances"], Float[Tensor, "problems counts"]]:
-    """Log-likelihood and posteriors of the counts near the center, and the weights that are still open."""
+class _View(NamedTuple):
+    """The counts near the center of problems under a tilt."""
+
+    state: Tilted
+    waves: Waves
+    transform: Complex128[Tensor, "problems waves"]
+    turns: Complex128[Tensor, "problems waves window"]
+    places: Int[Tensor, "problems window"]  # the counts, clamped to those that exist
+    law: Float[Tensor, "problems window"]  # N P_θ(S = k)
+    weights: Float[Tensor, "problems window"]  # ω(k) e^{-θ(k - center)} / e^top of those taken, else 0
+    top: Float[Tensor, "problems"]
+    is_taken: Bool[Tensor, "problems window"]
+
+
+def _view(problems: Undecided, state: Tilted, open_weights: Float[Tensor, "problems counts"]) -> _View:
+    """The window around the center, and which of its open weights it can answer."""
     half_width = reach(state.variance) + 1
     waves = make_waves(state.variance, problems.num_soft, half_width)
     steps = torch.arange(-int(half_width.max()), int(half_width.max()) + 1, device=state.center.device)
@@ -146,9 +191,7 @@ def _window(
     transform = psi(state.small, state.variance, state.center, waves)
     law = (2.0 * transform[:, 1:, None] * turns[:, 1:].conj()).real.sum(1) + transform[:, :1].real
     weights, top, is_taken = _take(open_weights.gather(1, places), law, is_inside, steps * state.decay[:, None])
-    mass, shares = window_mass(transform * (weights[:, None] * turns.conj()).sum(2), waves)
-    marginals = posteriors(state.small, state.variance, shares, waves)
-    return state.normaliser + top + mass.clamp(min=0.0).log(), marginals, _close(open_weights, places, is_taken)
+    return _View(state, waves, transform, turns, places, law, weights, top, is_taken)
 
 
 def _unit(angles: Float[Tensor, "*shape"]) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:

@@ -12,9 +12,12 @@ from glws.automata import Automaton, nothing
 from glws.automata.explore import explore_steps
 from glws.errors import DataError
 from glws.inference import gpu
-from glws.inference.forms import AbstractForm, Answer, Solution
+from glws.inference._draws import surprise
+from glws.inference.forms import AbstractForm, Answer, Labelings, Solution
 from glws.inference.gpu.joint import MOST_ENTRIES, gpu_joint_posterior
 from glws.inference.gpu.sets import MOST_NUMBERS, gpu_set_posterior
+from glws.inference.joint._assignment import best_assignment, best_cover
+from glws.inference.joint._samples import drawn_given_counts
 from glws.inference.joint.choice import solved
 from glws.inference.joint.groups import WAYS, Groups, gathered, scattered
 from glws.inference.joint.limits import MAX_SET, STATE_BUDGET
@@ -88,6 +91,20 @@ class JointCounts(AbstractForm):
         error = torch.where(possible, found.error, 0.0).to(potentials.dtype)
         return Solution(*answer, " + ".join(WAYS[way] for way in ways), error)
 
+    def mode(self, potentials: Tensor, lengths: Tensor) -> Labelings:
+        """The best assignment of instances to `counts[k]` places of each class k."""
+        return best_assignment(potentials, self.counts, lengths)
+
+    def sample(
+        self, potentials: Tensor, lengths: Tensor, num_samples: int, generator: torch.Generator | None = None
+    ) -> Int[Tensor, "n groups instances"]:
+        """Exact draws up to STATE_BUDGET count vectors or for two classes; above, see `drawn_given_counts`."""
+        return drawn_given_counts(potentials, self.counts.long(), lengths, num_samples, generator)
+
+    def entropy(self, potentials: Tensor, lengths: Tensor) -> Float[Tensor, "groups"]:
+        """log Z - Σ_j Σ_k q_j(k) φ_j(k), as exact as these."""
+        return _entropy(self, torch.where((self.counts > 0)[:, None], potentials, -torch.inf), lengths)
+
     def automaton(self, group: int, length: int) -> Automaton:
         """All count vectors up to `counts` as states: small counts only (see `glws.automata.state_budget`)."""
         start = tuple(self.counts[group].tolist())
@@ -155,6 +172,21 @@ class PresenceSet(AbstractForm):
         groups, classes = _prepared(potentials, self.present.long(), lengths, possible)
         return _finished(subset_posterior(groups), potentials, classes, possible)
 
+    def mode(self, potentials: Tensor, lengths: Tensor) -> Labelings:
+        """The best label of each instance, but for one instance of each class, chosen so that least is lost."""
+        return best_cover(potentials, self.present, lengths)
+
+    def entropy(self, potentials: Tensor, lengths: Tensor) -> Float[Tensor, "groups"]:
+        """log Z - Σ_j Σ_k q_j(k) φ_j(k)."""
+        return _entropy(self, torch.where(self.present[:, None], potentials, -torch.inf), lengths)
+
+    def machines(self, lengths: Int[Tensor, "groups"]) -> tuple[tuple[Automaton, ...], Int[Tensor, "groups"]]:
+        """One automaton for each different set."""
+        _check_sets(self.present.sum(1))
+        sets, index = torch.unique(self.present, dim=0, return_inverse=True)
+        distinct = PresenceSet(sets)
+        return tuple(distinct.automaton(number, 0) for number in range(len(sets))), index
+
     def automaton(self, group: int, length: int) -> Automaton:
         """The subsets seen so far as states."""
         wanted: frozenset[int] = frozenset(self.present[group].nonzero()[:, 0].tolist())
@@ -164,6 +196,13 @@ class PresenceSet(AbstractForm):
             return seen | {symbol} if symbol in wanted else None
 
         return Automaton(*explore_steps(self.present.shape[1], nobody, step, lambda seen: seen == wanted))
+
+
+def _entropy(form: AbstractForm, potentials: Tensor, lengths: Tensor) -> Float[Tensor, "groups"]:
+    """That of a posterior over the labelings that a form allows, all of weight 1, from its log Z and marginals."""
+    normalised = potentials.log_softmax(2).nan_to_num(0.0, neginf=-torch.inf)
+    answer = form.solution(normalised, lengths)
+    return (answer.log_likelihood + surprise(answer.marginals, normalised).sum(1)).clamp_min(0.0)
 
 
 def _prepared(

@@ -84,12 +84,12 @@ def layer_posterior(
 
 def _posterior(weights: Tensor, counts: Tensor, numbers: Arithmetic) -> Answer:
     states = lattice(counts, weights.shape[1] + 1)
-    forward = _forward(weights, states, numbers)
+    forward = forward_table(weights, states, numbers)
     mass = forward.gather(1, states.sizes[:, None] - 1)
     return mass[:, 0], numbers.ratio(_parts(weights, forward, states, numbers), mass[:, :, None])
 
 
-def _forward(weights: Tensor, states: Lattice, numbers: Arithmetic) -> Float[Tensor, "groups states"]:
+def forward_table(weights: Tensor, states: Lattice, numbers: Arithmetic) -> Float[Tensor, "groups states"]:
     """forward(c) = Σ_k forward(c - e_k) w_j(k), where j is the last of the Σ c instances so far."""
     table = weights.new_full((len(weights), states.nowhere + 1), numbers.zero)
     table[:, 0] = numbers.one

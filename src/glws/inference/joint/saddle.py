@@ -19,7 +19,7 @@ corrected posterior falls faster, as their square.
 from __future__ import annotations
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Num
 from torch import Tensor
 
 from glws.inference.joint.groups import WAYS, Estimate, Groups
@@ -102,7 +102,7 @@ def is_impossible(groups: Groups, point: Point) -> Bool[Tensor, "groups"]:
 
 
 def log_mass(
-    marginals: Float[Tensor, "groups instances columns"], counts: Int[Tensor, "groups columns"]
+    marginals: Float[Tensor, "groups instances columns"], counts: Num[Tensor, "groups columns"]
 ) -> Float[Tensor, "groups"]:
     """log P(N = n) for independent labels with these probabilities, whose expected counts are n; see above.
 
