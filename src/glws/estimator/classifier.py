@@ -42,8 +42,8 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Without a `base_estimator` a network learns: `model` is "mlp", "linear", or any callable that gives a torch module
     for the shape of an instance and a number of classes. It is trained by `method` ("glws": EM on the exact posterior).
-    Without `epochs` there are about 2,000 steps, at least 20 and at most 500 passes through the groups. Features are
-    standardised first, unless `standardise=False`.
+    Without `epochs` there are about 1,000 steps in 20 to 100 passes through the groups, and fewer for large data, as
+    everywhere (`glws.training.length`). Features are standardised first, unless `standardise=False`.
 
     With a `base_estimator`, any classifier that has `predict_proba` and takes `sample_weight`, EM fits it to weighted
     copies of the rows, `rounds` times, cross-fitted over `folds` (see `SoftEM`). It gets the features as they are.

@@ -74,7 +74,8 @@ class Job:
         method.check(data.train)
         model = job_model(config.model, data.input_shape, len(data.classes), seed, allow_code)
         world = replace(world, bounds=data.bounds)
-        return cls(config, data, Training(model, data.train, method, config.training, data.look, world))
+        training = Training(model, data.train, method, config.training, data.look, world)
+        return cls(replace(config, training=training.config), data, training)
 
     @cached_property
     def names_are_known(self) -> bool:

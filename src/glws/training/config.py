@@ -12,8 +12,10 @@ from glws.rules import check, checked, either, nothing_or, one_of, parts_of_one,
 class TrainingConfig:
     """How to train. Every value is checked: a wrong one is a `ConfigError` that says what it must be.
 
-    `batch_size` is a number of groups, for all kinds or one for each; without it a step takes about 128 instances of
-    each kind. An epoch is one pass through the kind that needs most steps; the others go round more than once.
+    `batch_size` is a number of groups, for all kinds or one for each. An epoch is one pass through the kind that needs
+    most steps; the others go round more than once. What is left open (null) is chosen for the data when training begins
+    (`glws.training.length`): about 1,000 steps in 20 to 100 epochs, about 128 instances of each kind in a step; larger
+    steps and fewer epochs for large data.
     `warm_up` is the share of training in which the learning rate rises from nothing, which larger rates may need.
     `precision` is that of the network; what is known is always worked out in float32 or wider. `average` is the decay
     of a moving average of the weights (0.999 is usual): the teacher, and with `evaluate_average` what is evaluated,
@@ -27,10 +29,10 @@ class TrainingConfig:
 
     >>> TrainingConfig(epochs=0)
     Traceback (most recent call last):
-    glws.errors.ConfigError: `training.epochs` must be an integer >= 1. Got 0.
+    glws.errors.ConfigError: `training.epochs` must be an integer >= 1, or null. Got 0.
     """
 
-    epochs: int = checked(20, whole(1))
+    epochs: int | None = checked(None, nothing_or(whole(1)))
     batch_size: int | tuple[int, ...] | None = checked(None, nothing_or(either(whole(1), several(whole(1)))))
     optimizer: Literal["adamw", "sgd"] = checked("adamw", one_of("adamw", "sgd"))
     learning_rate: float = checked(1e-3, real(0, above=True))
