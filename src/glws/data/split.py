@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float
 from numpy.typing import NDArray
 from torch import Tensor
 
+from glws.data._pieces import pieces
 from glws.data.dataset import WeakDataset
 from glws.data.groups import Groups
 from glws.errors import DataError
@@ -21,9 +22,6 @@ Mask = NDArray[np.bool_]
 Part = tuple[Groups, AbstractSupervision]
 RARE = 0.01
 """A group mentions a class if it makes it more likely than this to a model that predicts this everywhere."""
-MOST_NUMBERS = 2_000_000
-"""Groups that are asked about at once, each padded to the longest, have no more instances times classes than this."""
-FIRST_PIECE = 64
 
 
 def split(data: WeakDataset, share: float, generator: torch.Generator) -> tuple[WeakDataset, WeakDataset]:
@@ -220,14 +218,9 @@ def _lost_classes(weak: AbstractSupervision, groups: Groups, held: Numbers, kept
 
 
 def _mentions(weak: AbstractSupervision, groups: Groups, numbers: Numbers) -> Iterator[Bool[Tensor, "some classes"]]:
-    """Which classes each of these groups mentions: a few groups, then ever more at once, as far as they fit."""
-    begin, most = 0, FIRST_PIECE
-    while begin < len(numbers):
-        some = torch.from_numpy(numbers[begin : begin + most])
-        widths = groups.lengths[some].cummax(0).values * torch.arange(1, len(some) + 1) * weak.num_classes
-        some = some[: max(int((widths <= MOST_NUMBERS).sum()), 1)]
-        yield torch.stack([_raised(weak[some], groups[some], number) for number in range(weak.num_classes)], 1)
-        begin, most = begin + len(some), 2 * most
+    """Which classes each of these groups mentions, a piece at a time."""
+    for some, members in pieces(weak, groups, torch.from_numpy(numbers)):
+        yield torch.stack([_raised(some, members, number) for number in range(weak.num_classes)], 1)
 
 
 def _raised(weak: AbstractSupervision, groups: Groups, number: int) -> Bool[Tensor, "groups"]:

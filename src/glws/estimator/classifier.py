@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 from torch import nn
 
+from glws.data.learnable import check_learnable
 from glws.errors import ConfigError, DataError
 from glws.estimator.network import MakeModel, NetworkLearner
 from glws.estimator.posteriors import first_posterior, informed_rows, row_posterior
@@ -120,6 +121,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_parameters()
         features = self._features(X, is_new=True)
         known = self._reading().known(y, groups, features.shape[0])
+        check_learnable(known.groups, known.weak, known.classes.tolist())
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.classes_ = known.classes
         if self.base_estimator is None:

@@ -13,6 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from glws.data.doctor import names_are_known
+from glws.data.learnable import check_learnable
 from glws.errors import RunError
 from glws.evaluation import scores
 from glws.files import write_text
@@ -71,6 +72,7 @@ class Job:
         seed = config.training.seed
         method = build_method(config.method.name, config.method.options)
         data = job_data(config.data, seed, scaling, None if _looks_at_all(method) else world)
+        check_learnable(data.train.groups, data.train.weak, data.classes, needs_all=True)
         method.check(data.train)
         model = job_model(config.model, data.input_shape, len(data.classes), seed, allow_code)
         world = replace(world, bounds=data.bounds)

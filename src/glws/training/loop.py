@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from glws.data.augment import Views, views
 from glws.data.dataset import Batch, WeakDataset
+from glws.data.learnable import check_learnable
 from glws.errors import DataError
 from glws.evaluation import as_if_even
 from glws.inference.problem import without_waiting
@@ -94,6 +95,7 @@ def fit(
     >>> bool(((fitted.predict(x).argmax(1) == 1) == (x[:, 0] > 0)).double().mean() > 0.9)
     True
     """
+    check_learnable(data.groups, data.weak)
     training = Training(model, data, method or GLWS(), config or TrainingConfig(), views, world or World())
     return training.run(test, held_out, snapshots or Snapshots(None), observer or Observer())
 
