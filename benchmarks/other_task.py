@@ -46,7 +46,7 @@ def accuracies(given: argparse.Namespace) -> list[float]:
         build(made.model, images.shape[1:], 2, derived_generator("cpu", given.seed, "model")),
         (sets_singly(record) if made.is_single else record).dataset(images[:cut]),
         made.method,
-        replace(made.config, evaluate_every=max(made.config.epochs // 10, 1)),
+        replace(made.config, evaluate_every=max(made.epochs // 10, 1)),
         views=made.look,
         test=Labelled.of(images[cut:], one.task_labels(labels[cut:], given.positive)),
         snapshots=Snapshots(kept(given), made.config.save_every),

@@ -51,6 +51,12 @@ class Plan:
     weaken: Mapping[str, Any] = field(default_factory=dict)
     is_single: bool = False
 
+    @property
+    def epochs(self) -> int:
+        """How many epochs it is trained."""
+        assert self.config.epochs is not None, "a plan says how long it trains"
+        return self.config.epochs
+
 
 def plan(
     cell: Cell,

@@ -111,7 +111,7 @@ def run_cell(
     one, source = cell(run.setting, run.dataset, run.cell), data_set(run.dataset, folder)
     made = plan(one, run.method, run.seed, device, run.epochs, speed, **run.options)
     if run.held_out:  # what counts is the end
-        made = replace(made, config=replace(made.config, evaluate_every=-(-made.config.epochs // LOOKS)))
+        made = replace(made, config=replace(made.config, evaluate_every=-(-made.epochs // LOOKS)))
     began = time.perf_counter()
     data = weak_data(one, source, run, made, device, folder)
     began_training = time.perf_counter()

@@ -37,7 +37,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "a configuration that runs code": (["train", "code.yaml"], "tags (!) and aliases (*) are not allowed"),
     "a configuration of bytes": (["train", "bytes.yaml"], "not readable as YAML"),
     "a section that is none": (["train", "section.yaml"], "`training` must be a section of names and values. Got 5."),
-    "a bad value in a file": (["train", "settings.yaml"], "settings.yaml: `training.epochs` must be an integer >= 1."),
+    "a bad value in a file": (["train", "settings.yaml"], "settings.yaml: `training.epochs` must be an integer"),
     # names with the nearest that is known
     "no such section": (["train", "trainning.epochs=3"], "did you mean `training`?"),
     "no such key": (["train", "training.epohs=3"], "did you mean `training.epochs`?"),
@@ -51,7 +51,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "no such option of a method": ([*BAGS, "method.e_stepp=weak"], "did you mean `method.e_step`?"),
     "no such augmentation": ([*BAGS, "data.views=cifar"], "did you mean 'cifar10'?"),
     # types and ranges
-    "no epochs": (["train", "training.epochs=0"], "must be an integer >= 1. Got 0."),
+    "no epochs": (["train", "training.epochs=0"], "must be an integer >= 1, or null. Got 0."),
     "epochs in words": (["train", "training.epochs=many"], "Got 'many'."),
     "a learning rate below zero": (["train", "training.learning_rate=-1"], "must be a number > 0"),
     "a learning rate that is no number": (["train", "training.learning_rate=.nan"], "Got nan."),

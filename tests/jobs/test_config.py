@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from glws.errors import ConfigError
-from glws.jobs.config import FIRST_JOB, DataConfig, JobConfig, NamedConfig, config_of, read_config
+from glws.jobs.config import DataConfig, JobConfig, NamedConfig, config_of, read_config
 from glws.training.config import TrainingConfig
 
 
@@ -30,7 +30,7 @@ def test_paths_in_a_file_are_relative_to_it_and_a_table_takes_the_place_of_the_s
 
 def test_what_is_resolved_reads_back_as_it_was() -> None:
     asked = ["data.positive=[1, 3]", "training.milestones=[0.1]", "method.weights=[1, 0.5]", "model.hidden=[8, 8]"]
-    config = read_config(None, asked, FIRST_JOB)
+    config = read_config(None, [*asked, "training.epochs=40"])
     assert config_of(config.as_dict()) == config
     assert config.training.epochs == 40
     assert config_of(JobConfig().as_dict()) == JobConfig()
@@ -51,7 +51,7 @@ def test_powers_of_ten_are_numbers_with_a_dot_and_without(written: str, value: f
         ("training: {epoch: 3}", "no such key `training.epoch`; did you mean `training.epochs`?"),
         ("training: 3", "`training` must be a section of names and values. Got 3."),
         ("- 1", "expected sections such as data and training, found list"),
-        ("training: {epochs: 0}", "`training.epochs` must be an integer >= 1. Got 0."),
+        ("training: {epochs: 0}", "`training.epochs` must be an integer >= 1, or null. Got 0."),
         ("data: {sourc: digits}", "no such key `data.sourc`; did you mean `data.source`?"),
     ],
 )
@@ -71,7 +71,7 @@ def test_a_mistake_in_a_file_names_the_file_and_what_was_meant(content: str, mes
         ("training.epochs=[", "the value of 'training.epochs=[' cannot be read; quote it"),
         ("training.seed=2024-13-45", "the value of 'training.seed=2024-13-45' cannot be read; quote it"),
         ("trainer.epochs=3", "no such key `trainer`; did you mean `training`?"),
-        ("training.epochs=many", "`training.epochs` must be an integer >= 1. Got 'many'."),
+        ("training.epochs=many", "`training.epochs` must be an integer >= 1, or null. Got 'many'."),
     ],
 )
 def test_a_mistake_in_a_change_is_one_line(change: str, message: str) -> None:

@@ -12,9 +12,11 @@ import torch
 from cli.small_run import CLASSES, train, write_table
 from jobs.test_labels import by_row
 
+from glws.data.augment import views
 from glws.data.dataset import WeakDataset
 from glws.data.groups import Groups
-from glws.jobs.content import Judged, _command, _drawn, _number, from_plain, stored_content, to_plain
+from glws.jobs.content import Judged, _command, _drawn, _number, _own_name, from_plain, stored_content, to_plain
+from glws.jobs.data import JobData
 from glws.jobs.labels import posterior_labels, predictions
 from glws.supervision import ClassCounts, PresentClasses, Proportions, Unlabeled
 from glws.training.run_folder import RunFolder
@@ -112,3 +114,17 @@ def test_plain_values_come_back_as_they_were() -> None:
     assert back["b"] == value["b"]
     assert back["an array"].dtype == np.float32
     assert (back["an array"] == value["an array"]).all()
+
+
+def test_held_out_instances_of_an_unlabeled_set_are_called_part_of_it() -> None:
+    sets = [Groups.of([[0, 1, 2, 3], [4, 5, 6, 7]])]
+    whole = WeakDataset(torch.zeros(8, 1), sets, [Unlabeled.of([0.5, 0.5])])
+    data = JobData(whole, whole, ("a", "b"), views("tables"), (1,), group_names=(np.array(["north", "south"]),))
+    nothing = torch.zeros(2, 2)
+
+    def called(*members: int) -> str:
+        return _own_name(data, Judged(0, torch.tensor(members), 0.0, nothing, nothing, ""))
+
+    assert called(4, 5, 6, 7) == "south"
+    assert called(5, 6) == "part of south"
+    assert called(2, 5) == "part of north and others"

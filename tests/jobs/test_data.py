@@ -124,6 +124,41 @@ def test_a_source_is_weakened_by_its_seed_and_tested_on_its_own_test_part() -> N
     assert (len(first.train), len(first.whole)) == (27, 30)
 
 
+POSITIVES = """
+data: known.csv
+features: [a]
+classes: [genuine, fraud]
+blocks:
+  - {kind: labels, weak: {label: known}, missing: skip}
+  - {kind: unlabeled, group: set, weak: {prior: share}, missing: skip}
+"""
+
+
+def positives(folder: Path, number: int = 40, unlabeled: int = 400) -> str:
+    """A table of positives and one unlabeled set, by the path of its description."""
+    values = np.random.default_rng(0).normal(size=number + unlabeled)
+    rows = [f"{value:.4f},fraud,," for value in values[:number]]
+    rows += [f"{value:.4f},,heap,0.3" for value in values[number:]]
+    (folder / "known.csv").write_text("\n".join(["a,known,set,share", *rows]) + "\n")
+    (folder / "known.yaml").write_text(POSITIVES)
+    return str(folder / "known.yaml")
+
+
+def test_whatever_the_seed_the_only_unlabeled_set_is_trained_on(tmp_path: Path) -> None:
+    path = positives(tmp_path)
+    for seed in range(100):
+        data = job_data(from_table(path), seed)
+        assert data.held_out is not None
+        assert ([len(part) for part in data.train.groups], data.train.groups[1].lengths.tolist()) == ([36, 1], [360])
+        assert data.held_out.groups[1].lengths.tolist() == [40]
+
+
+def test_the_only_bag_of_a_table_is_trained_on_and_a_note_says_so(tmp_path: Path) -> None:
+    data = job_data(from_table(table(tmp_path, num_bags=1)), seed=0)
+    assert (len(data.train), data.held_out) == (1, None)
+    assert data.notes == ("no held-out part for 1 bag: too few to split",)
+
+
 @pytest.mark.parametrize(("options", "found"), [({"table": "x"}, "both"), ({"source": None}, "neither")])
 def test_data_are_a_table_or_a_source(options: dict[str, Any], found: str) -> None:
     with pytest.raises(ConfigError, match=rf"^`data` must name a table or a source\. Got {found}\.$"):

@@ -18,7 +18,7 @@ from glws.training.config import TrainingConfig
 NAN, WRONG_TYPE = float("nan"), 1j
 WRONG_VALUES: dict[type[Any], dict[str, list[Any]]] = {
     TrainingConfig: {
-        "epochs": [0, -4, 1.5, True, None],
+        "epochs": [0, -4, 1.5, True, "many"],
         "batch_size": [0, -1, [2, 0], "4", True],
         "optimizer": ["adamax", ""],
         "decay_biases": [1, "yes", None],

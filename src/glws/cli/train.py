@@ -80,7 +80,7 @@ def _refuse_with_resume(words: list[str], others: Mapping[str, Any]) -> None:
 
 
 def _config(words: list[str], shorthand: Mapping[str, str | None]) -> JobConfig:
-    from glws.jobs.config import FIRST_JOB, read_config
+    from glws.jobs.config import read_config
 
     path = Path(words[0]) if words and "=" not in words[0] else None
     if path is not None:
@@ -89,8 +89,7 @@ def _config(words: list[str], shorthand: Mapping[str, str | None]) -> JobConfig:
     wrong = [word for word in changes if "=" not in word]
     if wrong:
         raise UsageError(f"expected key=value after the configuration, such as training.epochs=5; found {wrong[0]!r}")
-    is_first = path is None and shorthand["data"] is None
-    return _with_views(read_config(path, [*_shorthand(shorthand), *changes], FIRST_JOB if is_first else None))
+    return _with_views(read_config(path, [*_shorthand(shorthand), *changes]))
 
 
 def _with_views(config: JobConfig) -> JobConfig:
@@ -255,7 +254,7 @@ def _introduce(console: Console, job: Job) -> None:
 
     data, training = job.data, job.training
     weights = sum(weight.numel() for weight in training.model.parameters())
-    epochs, steps = counted(job.config.training.epochs, "epoch"), counted(training.order.steps_per_epoch, "step")
+    epochs, steps = counted(training.num_epochs, "epoch"), counted(training.order.steps_per_epoch, "step")
     held_out = "" if data.held_out is None else f"; {counted(len(data.held_out), 'group')} held out"
     console.print(f"learning {len(data.classes)} classes from {learned_from(data.train)}{held_out}", markup=False)
     console.print(

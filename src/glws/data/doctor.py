@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from glws.data._distinct import Distinct
+from glws.data._distinct import FEW_GROUPS, MOST_NUMBERS, Distinct
 from glws.data._propagation import Constraint, Verdict, are_disjoint, decide
 from glws.data.dataset import WeakDataset
 from glws.data.groups import Groups
@@ -37,9 +37,6 @@ ROUNDED = 0.05
 """Shares that differ by less, where counts differ by less than 1/2, are equal but for the rounding of counts."""
 FAR_APART = 0.2
 """Two kinds contradict each other when their rates of a class differ by more than this."""
-FEW_GROUPS = 20
-MOST_NUMBERS = 2_000_000
-"""The largest groups of a kind are asked for approximate posteriors: so many, of so many instances times classes."""
 FAR_OFF = 0.05
 """Approximate posteriors that may be off by more than this are worth a warning."""
 

@@ -16,6 +16,7 @@ from torch import nn
 
 from glws.data._columns import lost_values
 from glws.data._scaling import Scaling, scaling_of
+from glws.data.learnable import check_learnable
 from glws.errors import ConfigError, DataError
 from glws.estimator._tools import check_tools
 from glws.estimator.network import MakeModel, NetworkLearner
@@ -51,8 +52,8 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     for the shape of an instance and a number of classes. It is trained by `method` ("glws": EM on the exact posterior).
     `recipe="published"` trains as the authors of the method did, where that is known: what they chose replaces the
     usual learning rate, weight decay, batch size and layers, and whatever is given replaces it.
-    Without `epochs` there are about 2,000 steps, at least 20 and at most 500 passes through the groups. Features are
-    standardised first, unless `standardise=False`.
+    Without `epochs` there are about 1,000 steps in 20 to 100 passes through the groups, and fewer for large data, as
+    everywhere (`glws.training.length`). Features are standardised first, unless `standardise=False`.
 
     With a `base_estimator`, any classifier that has `predict_proba` and takes `sample_weight`, EM fits it to weighted
     copies of the rows, `rounds` times, cross-fitted over `folds` (see `SoftEM`). It gets the features as they are.
@@ -131,6 +132,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_parameters()
         features = self._features(X, is_new=True)
         known = self._reading().known(y, groups, features.shape[0])
+        check_learnable(known.groups, known.weak, known.classes.tolist())
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.classes_ = known.classes
         if self.base_estimator is None:

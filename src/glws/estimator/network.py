@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
@@ -26,7 +25,6 @@ from glws.rules import check_keys
 from glws.training.config import TrainingConfig
 from glws.training.loop import Fitted, Training
 from glws.training.observer import Observer
-from glws.training.order import Order
 from glws.training.seeds import derived_generator, derived_seed
 from glws.training.snapshot import Snapshots
 from glws.training.world import World
@@ -36,7 +34,6 @@ MakeModel = Callable[[Sequence[int], int], nn.Module]
 AT_ONCE = 4096
 ONE_VIEW = {"e_step": "same", "m_step": "weak"}
 """Rows of a table are not augmented: all views are one, and looking once is enough."""
-USUAL_STEPS, FEWEST_EPOCHS, MOST_EPOCHS = 2000, 20, 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +74,7 @@ class NetworkLearner:
         """The trained network, and the loss of each epoch."""
         method = self._method()
         data = WeakDataset(torch.as_tensor(features, dtype=torch.float32), list(known.groups), list(known.weak))
-        config = self._config(data, method)
+        config = self._config(method)
         made = self._made(features.shape[1], len(known.classes), method)
         training = Training(deepcopy(made), data, method, config, None, World())
         fitted = training.run(None, None, Snapshots(None), Observer())
@@ -89,14 +86,11 @@ class NetworkLearner:
         network = Network(made.cpu().double().eval(), method, state, config.shares)
         return network, [float(row["loss"]) for row in fitted.history]
 
-    def _config(self, data: WeakDataset, method: AbstractMethod) -> TrainingConfig:
+    def _config(self, method: AbstractMethod) -> TrainingConfig:
         check_keys(self.training, list(TrainingConfig.__dataclass_fields__), "training_options")
         given = {**self.training, "seed": self.seed}
         config = TrainingConfig(**given) if self.recipe is None else TrainingConfig.published(method, **given)
-        if self.epochs is not None:
-            return replace(config, epochs=self.epochs)
-        steps = max(Order.of(data, config.batch_size, self.seed).steps_per_epoch, 1)
-        return replace(config, epochs=min(max(math.ceil(USUAL_STEPS / steps), FEWEST_EPOCHS), MOST_EPOCHS))
+        return config if self.epochs is None else replace(config, epochs=self.epochs)
 
     def _method(self) -> AbstractMethod:
         if isinstance(self.method, AbstractMethod):

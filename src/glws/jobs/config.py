@@ -91,17 +91,14 @@ Named = TypeVar("Named", bound=NamedConfig)
 
 EXPONENT = re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+")
 
-FIRST_JOB: dict[str, Any] = {"training": {"epochs": 40, "batch_size": 4}}
-"""What `glws train` does when it is told nothing: label proportions on digits."""
 
-
-def read_config(path: Path | None, overrides: Sequence[str] = (), base: Mapping[str, Any] | None = None) -> JobConfig:
-    """The configuration of a YAML file (or of `base`), changed by texts such as "training.epochs=5".
+def read_config(path: Path | None, overrides: Sequence[str] = ()) -> JobConfig:
+    """The configuration of a YAML file, or the default one, changed by texts such as "training.epochs=5".
 
     >>> read_config(None, ["training.epochs=5", "model.name=mlp", "model.hidden=[32]"]).model.options
     {'hidden': [32]}
     """
-    content = read_yaml(path) if path is not None else base or {}
+    content = {} if path is None else read_yaml(path)
     if content is None:
         content = {}
     if not isinstance(content, Mapping):

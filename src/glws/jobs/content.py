@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from glws.automata import Automaton
 from glws.data.dataset import WeakDataset
+from glws.data.groups import Groups
 from glws.errors import GlwsError
 from glws.evaluation import ReliabilityCurve, confusion, reliability_curve
 from glws.inference import Posterior
@@ -113,7 +114,7 @@ def _surprises(data: JobData, groups: list[Judged]) -> Iterator[Surprise]:
     for judged in order[:NUM_SURPRISES]:
         chosen = judged.moved.argsort(descending=True, stable=True)[:NUM_MEMBERS].sort().values.tolist()
         members = tuple(_instance(data, judged, place) for place in chosen)
-        name = _own_name(data, judged) or f"group {_number(data.whole, judged)}"
+        name = _own_name(data, judged) or _named(data, judged, lambda number: f"group {number}")
         yield Surprise(name, judged.known, judged.log_likelihood, members)
 
 
@@ -121,16 +122,34 @@ def _own_name(data: JobData, judged: Judged) -> str:
     """What the user's file calls the group; empty where there is no file, or each row is a group by itself."""
     if not data.group_names or len(judged.members) == 1:
         return ""
-    return str(data.group_names[judged.kind][_number(data.whole, judged)])
+    return _named(data, judged, lambda number: str(data.group_names[judged.kind][number]))
 
 
-def _number(data: WeakDataset, judged: Judged) -> int:
-    """Which of all groups of its kind it is: the first with the same instances."""
+def _named(data: JobData, judged: Judged, called: Callable[[int], str]) -> str:
+    """What a group is called by its number; held-out instances of unlabeled sets are part of a set, or of several."""
+    number = _number(data.whole, judged)
+    if number is not None:
+        return called(number)
+    groups = data.whole.groups[judged.kind]
+    number = _owner(groups, (groups.indices == judged.members[0]).nonzero()[0])
+    rest = "" if bool(torch.isin(judged.members, groups[number].indices).all()) else " and others"
+    return f"part of {called(number)}{rest}"
+
+
+def _number(data: WeakDataset, judged: Judged) -> int | None:
+    """Which of all groups of its kind it is: the first with the same instances, None if there is none."""
     groups, size = data.groups[judged.kind], len(judged.members)
     starts = groups.offsets[:-1][groups.lengths == size]
     rows = starts[:, None] + torch.arange(size)
     same = (groups.indices[rows] == judged.members).all(1)
-    return int(torch.searchsorted(groups.offsets, starts[same][0], right=True)) - 1 if size else 0
+    if not size:
+        return 0
+    return _owner(groups, starts[same][:1]) if bool(same.any()) else None
+
+
+def _owner(groups: Groups, place: Tensor) -> int:
+    """The group that a place of `groups.indices` belongs to."""
+    return int(torch.searchsorted(groups.offsets, place, right=True)) - 1
 
 
 def _instance(data: JobData, judged: Judged, place: int) -> Instance:

@@ -15,7 +15,7 @@ from glws.data import DataHash, Table, WeakDataset, load, read_table
 from glws.data.augment import Views, views
 from glws.data.augment.defaults import AUGMENTATIONS
 from glws.data.groups import Groups
-from glws.data.split import split
+from glws.data.split import not_held_out, split
 from glws.data.tables.shard import ShardInstances
 from glws.data.weaken.catalogue import simulated
 from glws.errors import ConfigError, DataError
@@ -148,9 +148,12 @@ def _test_table(path: str, table: Table, scaling: Mapping[str, Tensor] | None, k
 
 
 def _split(made: JobData, config: DataConfig, seed: int) -> JobData:
-    if not round(config.held_out * len(made.whole)):
+    if not config.held_out:
         return made
     kept, held_out = split(made.whole, config.held_out, derived_generator("cpu", seed, "split"))
+    made = replace(made, notes=(*made.notes, *not_held_out(made.whole, held_out)))
+    if not len(held_out):
+        return made
     test = made.test
     if test is None and made.labels is not None:
         test = _labelled_part(made.whole, held_out, made.labels)

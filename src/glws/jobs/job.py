@@ -13,6 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from glws.data.doctor import names_are_known
+from glws.data.learnable import check_learnable
 from glws.errors import RunError
 from glws.evaluation import scores
 from glws.files import write_text
@@ -78,11 +79,13 @@ class Job:
         seed = config.training.seed
         method = build_method(config.method.name, config.method.options)
         data = job_data(config.data, seed, scaling, None if _looks_at_all(method) else world, on_read)
+        check_learnable(data.train.groups, data.train.weak, data.classes, needs_all=True)
         method.check(data.train)
         config = replace(config, model=published_model(config.model, config.method.published(), data.input_shape))
         model = job_model(config.model, data.input_shape, len(data.classes), seed, allow_code)
         world = replace(world, bounds=data.bounds)
-        return cls(config, data, Training(model, data.train, method, config.training, data.look, world))
+        training = Training(model, data.train, method, config.training, data.look, world)
+        return cls(replace(config, training=training.config), data, training)
 
     @cached_property
     def names_are_known(self) -> bool:

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 class TrainingConfig:
     """How to train. Every value is checked: a wrong one is a `ConfigError` that says what it must be.
 
-    `batch_size` is a number of groups, for all kinds or one for each; without it a step takes about 128 instances of
-    each kind. An epoch is one pass through the kind that needs most steps; the others go round more than once.
+    `batch_size` is a number of groups, for all kinds or one for each. An epoch is one pass through the kind that needs
+    most steps; the others go round more than once. What is left open (null) is chosen for the data when training begins
+    (`glws.training.length`): about 1,000 steps in 20 to 100 epochs, about 128 instances of each kind in a step; larger
+    steps and fewer epochs for large data.
     `optimizer`: "adamw" decays weights apart from the gradient; "adam" and "sgd" add `weight_decay` times the weight to
     it. `betas` are those of both kinds of Adam, `momentum` and `nesterov` those of SGD. Biases and other parameters of
     one axis, such as those of batch norm, are not decayed unless `decay_biases` says so.
@@ -50,10 +52,10 @@ class TrainingConfig:
 
     >>> TrainingConfig(epochs=0)
     Traceback (most recent call last):
-    glws.errors.ConfigError: `training.epochs` must be an integer >= 1. Got 0.
+    glws.errors.ConfigError: `training.epochs` must be an integer >= 1, or null. Got 0.
     """
 
-    epochs: int = checked(20, whole(1))
+    epochs: int | None = checked(None, nothing_or(whole(1)))
     batch_size: int | tuple[int, ...] | None = checked(None, nothing_or(either(whole(1), several(whole(1)))))
     optimizer: Literal["adamw", "adam", "sgd"] = checked("adamw", one_of("adamw", "adam", "sgd"))
     learning_rate: float = checked(1e-3, real(0, above=True))

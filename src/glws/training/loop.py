@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from glws.data.augment import Views, views
 from glws.data.dataset import Batch, WeakDataset, instances_of
 from glws.data.groups import Groups
+from glws.data.learnable import check_learnable
 from glws.errors import ConfigError, DataError
 from glws.evaluation import as_if_even
 from glws.inference.problem import without_waiting
@@ -27,6 +28,7 @@ from glws.training.evaluate import AT_ONCE, Labelled, Predict, group_probs_of, h
 from glws.training.graphs import ViewGraphs
 from glws.training.guard import collapse, implied_rates, imprecise
 from glws.training.host_objective import loss_on_host
+from glws.training.length import with_length
 from glws.training.meters import Meters
 from glws.training.network import Forward, average, averaged_copy, number_of_features, ready
 from glws.training.observer import Observer
@@ -104,6 +106,7 @@ def fit(
     >>> bool(((fitted.predict(x).argmax(1) == 1) == (x[:, 0] > 0)).double().mean() > 0.9)
     True
     """
+    check_learnable(data.groups, data.weak)
     training = Training(model, data, method or GLWS(), config or TrainingConfig(), views, world or World())
     return training.run(test, held_out, snapshots or Snapshots(None), observer or Observer())
 
@@ -121,7 +124,8 @@ class Training:
         world: World,
     ) -> None:
         method.check(data)
-        self.config, self.method, self.world = config, method, world
+        self.config = config = with_length(config, data)
+        self.method, self.world = method, world
         self.device = chosen_device(config.device)
         self.data = on_device(data, self.device)
         self.views = look or views("tables")
@@ -166,7 +170,7 @@ class Training:
         self, test: Labelled | None, held_out: WeakDataset | None, snapshots: Snapshots, observer: Observer
     ) -> Fitted:
         """Trains to the end, or until a signal comes; from where the snapshots left off."""
-        last = self.config.epochs * self.order.steps_per_epoch
+        last = self.num_epochs * self.order.steps_per_epoch
         with StopSignals() as stop, repeatable(self.device, self.config.deterministic), observer:
             snapshots.restore(self)
             observer.started(self.step, last)
@@ -197,9 +201,15 @@ class Training:
         )
 
     @property
+    def num_epochs(self) -> int:
+        """How many epochs there are in all."""
+        assert self.config.epochs is not None, "with_length has chosen it"
+        return self.config.epochs
+
+    @property
     def progress(self) -> Progress:
         """Where training stands."""
-        steps, epochs = self.order.steps_per_epoch, self.config.epochs
+        steps, epochs = self.order.steps_per_epoch, self.num_epochs
         return Progress(self.step, steps * epochs, self.step // steps, epochs)
 
     def _begin_epoch(self) -> None:
@@ -333,7 +343,7 @@ class Training:
         epoch = self.step // self.order.steps_per_epoch
         row: Row = {"epoch": epoch, "step": self.step, **self.meters.means()}
         row["learning_rate"] = learning_rate(self.config, (self.step - 1) / max(self.progress.num_steps, 1))
-        if epoch % self.config.evaluate_every and epoch != self.config.epochs:
+        if epoch % self.config.evaluate_every and epoch != self.num_epochs:
             return row
         self._settle_average()
         if test is not None:

@@ -12,10 +12,13 @@ from jaxtyping import Int
 from torch import Tensor
 
 from glws.data.dataset import WeakDataset
+from glws.data.groups import Groups
 from glws.errors import ConfigError
 from glws.training.seeds import derived_generator
 
-USUAL_INSTANCES = 128
+USUAL_INSTANCES, MOST_INSTANCES = 128, 4096
+MOST_STEPS = 400
+"""An epoch has no more steps than this by default, as long as a step takes no more than `MOST_INSTANCES`."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +40,10 @@ class Order:
 
     @classmethod
     def of(cls, data: WeakDataset, batch_size: int | Sequence[int] | None, seed: int) -> Order:
-        """For a data set; without a size a step takes about 128 instances of each kind."""
+        """For a data set; without a size the steps take as many groups of each kind as `usual_batch` says."""
         sizes = tuple(len(groups) for groups in data.groups)
         if batch_size is None:
-            lengths = [groups.lengths.double().mean().item() if len(groups) else 1.0 for groups in data.groups]
-            return cls(sizes, tuple(max(1, round(USUAL_INSTANCES / max(length, 1))) for length in lengths), seed)
+            return cls(sizes, tuple(usual_batch(groups) for groups in data.groups), seed)
         batch = (batch_size,) * len(sizes) if isinstance(batch_size, int) else tuple(batch_size)
         if len(batch) != len(sizes):
             raise ConfigError(
@@ -71,6 +73,19 @@ class Order:
         passes = range(first // size, (first + batch - 1) // size + 1)
         through = torch.cat([_permutation(self.seed, kind, number, size) for number in passes])
         return through[first - passes[0] * size :][:batch]
+
+
+def usual_batch(groups: Groups) -> int:
+    """How many groups of a kind a step takes by default.
+
+    They have about 128 instances; or a 400th of all there are, up to 4,096, if these are more than 51,200.
+
+    >>> usual_batch(Groups.of(torch.arange(1000).view(100, 10))), usual_batch(Groups.singles(1_000_000))
+    (13, 2500)
+    """
+    instances = min(max(USUAL_INSTANCES, len(groups.indices) / MOST_STEPS), MOST_INSTANCES)
+    length = len(groups.indices) / max(len(groups), 1)
+    return max(1, round(instances / max(length, 1)))
 
 
 @lru_cache(maxsize=16)
