@@ -33,7 +33,7 @@ LABELS = (Groups.singles(3), Labels.of([1, 1, 1], 2))
 
 REFUSED: dict[str, tuple[list[tuple[Groups, AbstractSupervision]], str]] = {
     "positives alone": ([LABELS], RULED_OUT),
-    "positives beside rows without a label": ([(Groups.singles(3), Labels.of([1, -1, 1], 2))], RULED_OUT),
+    "positives beside rows without a label": ([(Groups.singles(3), Labels.of([1, None, 1], 2))], RULED_OUT),
     "positives beside full bags": ([LABELS, (BAGS, Proportions.of([3, 2]))], RULED_OUT),
     "negative bags alone": ([(BAGS, MultiInstance.of([0, 0]))], RULED_OUT.replace("class 0", "class 1")),
     "one candidate": ([(Groups.singles(2), PartialLabels.of([[0, 1, 0]] * 2))], RULED_OUT.replace("0", "0, 2")),
