@@ -36,10 +36,9 @@ def ended(job: Job, run: RunFolder) -> dict[str, torch.Tensor]:
 
 
 def test_a_run_that_was_killed_before_it_wrote_its_scaling_has_it_in_the_end(tmp_path: Path) -> None:
-    asked = config(tmp_path)
-    job = Job.ready(asked, World())
+    job = Job.ready(config(tmp_path), World())
     whole = ended(job, job.begin(tmp_path / "whole"))
-    RunFolder.create(tmp_path / "cut", asked.as_dict(), seed=0, command=["glws"]).close()  # and here it was killed
+    RunFolder.create(tmp_path / "cut", job.config.as_dict(), seed=0, command=["glws"]).close()  # and here it was killed
     found = ended(*resumed(tmp_path / "cut", World()))
     assert all(torch.equal(found[name], whole[name]) for name in ("mean", "spread"))
     for name in ("metrics.jsonl", "result.json"):
