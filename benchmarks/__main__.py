@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glws.cli import LOOK, run_application
-from glws.cli.failures import UsageError
-from glws.files import write_text
+from glws._files import write_text
+from glws.cli import LOOK, UsageError, run_application
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from glws.data.augment import RandAugment, Views, views
-from glws.data.augment.randaugment import applied
+from glws.data.augment._randaugment import applied
 from glws.models import build
 
 Result = TypeVar("Result")

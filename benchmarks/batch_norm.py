@@ -24,12 +24,7 @@ from glws.data.weaken import unlabeled_unlabeled
 from glws.evaluation import scores
 from glws.methods import GLWS
 from glws.models import WideResNet
-from glws.training import TrainingConfig
-from glws.training.loop import Training
-from glws.training.network import Forward
-from glws.training.observer import Observer
-from glws.training.snapshot import Snapshots
-from glws.training.world import World
+from glws.training import Forward, Observer, Snapshots, Training, TrainingConfig, World
 from reproduction.weakening import sets_singly
 
 TRAINED, JUDGED, SETTLED_BY, AT_ONCE = 36_000, 10_000, 8192, 128

@@ -2,7 +2,7 @@
 
 Likelihood and all posteriors of a batch. Times vary from machine to machine and from minute to minute; what compares is
 the last column of each method: how many passes of `torch.sigmoid` (float64) over the same tensor the call is worth.
-`--thresholds` measures where one method overtakes another instead, for `src/glws/inference/counts/thresholds.py`.
+`--thresholds` measures where one method overtakes another instead, for `src/glws/inference/_counts/thresholds.py`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from glws.inference.counts import Between, Exactly, Weighted, Weights, compiled, count_posterior, laplace_noise
-from glws.inference.counts.compiled import fourier, series
+from glws.inference import Between, Exactly, Weighted, Weights, count_posterior, laplace_noise
+from glws.inference._counts import compiled
+from glws.inference._counts.compiled import fourier, series
 
 Floats = npt.NDArray[np.float64]
 METHODS = ("compiled", "characteristic", "recursion")

@@ -21,12 +21,12 @@ import torch
 import triton
 
 from glws.automata import Automaton
-from glws.inference.counts import Exactly, count_posterior
-from glws.inference.gpu import counts as gpu_counts
-from glws.inference.gpu.counts import gpu_count_posterior
-from glws.inference.gpu.tables import arc_tables
-from glws.inference.gpu.trellis import gpu_trellis_posterior
-from glws.inference.trellis import build, trellis_posterior
+from glws.inference import Exactly, count_posterior, trellis_posterior
+from glws.inference._gpu import counts as gpu_counts
+from glws.inference._gpu.counts import gpu_count_posterior
+from glws.inference._gpu.tables import arc_tables
+from glws.inference._gpu.trellis import gpu_trellis_posterior
+from glws.inference._trellis import build
 
 Answer = tuple[torch.Tensor, torch.Tensor]
 Call = Callable[[], Answer]
@@ -133,7 +133,7 @@ def counts(name: str, problems: int, instances: int, dtype: torch.dtype, repeats
 
 
 def thresholds() -> None:
-    """Both ways to count, for `LONG` in `glws.inference.gpu.counts`."""
+    """Both ways to count, for `LONG` in `glws.inference._gpu.counts`."""
     for problems in (1, 64):
         for instances in (1024, 4096, 8192, 32768):
             for name, limit in (("one program", instances), ("many programs", 0)):

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from glws.inference.counts import Exactly, count_posterior
-from glws.inference.joint import JointCounts, PresenceSet, exact, subsets
+from glws.inference import Exactly, JointCounts, PresenceSet, count_posterior
+from glws.inference._joint import exact, subsets
 
 PAGE = Path(__file__).parent.parent / "docs" / "joint-counts.md"
 MARKS = ("<!-- tables: benchmarks/joint_counts.py --write -->", "<!-- end of tables -->")

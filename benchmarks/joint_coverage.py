@@ -16,13 +16,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from glws.inference.joint.choice import solved
-from glws.inference.joint.exact import exact_posterior
-from glws.inference.joint.groups import Estimate, Groups, gathered
-from glws.inference.joint.limits import LIVE_BUDGET, PRUNED, STATE_BUDGET
-from glws.inference.joint.live import live_posterior
-from glws.inference.joint.saddle import corrected_posterior, tilted_posterior
-from glws.inference.joint.tilting import tilted
+from glws.inference import STATE_BUDGET
+from glws.inference._joint.choice import solved
+from glws.inference._joint.exact import exact_posterior
+from glws.inference._joint.groups import Estimate, Groups, gathered
+from glws.inference._joint.limits import LIVE_BUDGET, PRUNED
+from glws.inference._joint.live import live_posterior
+from glws.inference._joint.saddle import corrected_posterior, tilted_posterior
+from glws.inference._joint.tilting import tilted
 
 PAGE = Path(__file__).parent.parent / "docs" / "joint-counts.md"
 MARKS = ("<!-- table: benchmarks/joint_coverage.py --write -->", "<!-- end of coverage -->")

@@ -18,13 +18,10 @@ from typing import Any
 import torch
 import yaml
 
+from glws._seeds import derived_generator
 from glws.data import load
 from glws.models import build
-from glws.training.evaluate import Labelled
-from glws.training.loop import fit
-from glws.training.run_folder import RunFolder
-from glws.training.seeds import derived_generator
-from glws.training.snapshot import Snapshots
+from glws.training import Labelled, RunFolder, Snapshots, fit
 from reproduction import cell
 from reproduction.plans import plan
 from reproduction.weakening import sets_singly

@@ -20,9 +20,9 @@ from torch.autograd.profiler_util import DeviceType  # type: ignore[attr-defined
 from torch.profiler import ProfilerActivity, profile
 
 from glws.data import Source, load
-from glws.models import build, norm
-from glws.training.loop import Training
-from glws.training.world import World
+from glws.models import _norm as norm
+from glws.models import build
+from glws.training import Training, World
 from reproduction import cell
 from reproduction.plans import plan
 from reproduction.running import PaperRun, weak_data

@@ -30,19 +30,13 @@ from torch.nn import functional
 
 from glws.data import WeakDataset, load
 from glws.data.augment import Views, views
-from glws.data.weaken.bags import class_proportions
-from glws.methods import GLWS, AbstractMethod
-from glws.methods.step import Step
+from glws.data.weaken import class_proportions
+from glws.kinds import ClassCounts
+from glws.methods import GLWS, AbstractMethod, Step
 from glws.models import build
-from glws.supervision import ClassCounts
-from glws.training.config import TrainingConfig
-from glws.training.devices import repeatable
-from glws.training.evaluate import Labelled
-from glws.training.loop import Training, fit
-from glws.training.network import Forward, ready
-from glws.training.observer import Observer
-from glws.training.schedule import build_optimizer
-from glws.training.world import World
+from glws.training import Forward, Labelled, Observer, Training, TrainingConfig, World, fit, ready
+from glws.training._devices import repeatable
+from glws.training._schedule import build_optimizer
 
 DEVICE = torch.device("cuda", 0)
 CASES = {"lenet5": ("mnist", (1, 28, 28)), "wrn_28_2": ("cifar10", (3, 32, 32))}

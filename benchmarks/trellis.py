@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from glws.automata import Automaton
-from glws.inference.compiled_trellis import compiled_posterior
-from glws.inference.trellis import build, trellis_posterior
+from glws.inference import trellis_posterior
+from glws.inference._compiled_trellis import compiled_posterior
+from glws.inference._trellis import build
 
 GROUPS, STATES, CLASSES = 64, 8, 10
 LOOPED = 8

@@ -21,7 +21,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
 from glws import WeakClassifier
-from glws.supervision import Proportions
+from glws.kinds import Proportions
 
 NUMBERS = (0, 2, 4, 10, 11, 12)
 CATEGORIES = (1, 3, 5, 6, 7, 8, 9, 13)

@@ -22,13 +22,10 @@ from settings import POSITIVE, percent, table
 from glws.data import load
 from glws.data.augment import views
 from glws.data.sources import Source
-from glws.data.weaken.catalogue import simulated
-from glws.methods import AbstractMethod
-from glws.methods.catalogue import METHODS, build_method, fixed_options, method_class
+from glws.data.weaken import simulated
+from glws.methods import METHODS, AbstractMethod, build_method, fixed_options, method_class
 from glws.models import build
-from glws.training.config import TrainingConfig
-from glws.training.evaluate import Labelled, log_probs_of
-from glws.training.loop import fit
+from glws.training import Labelled, TrainingConfig, fit, log_probs_of
 
 PAGE = Path(__file__).parent.parent / "docs" / "methods.md"
 TEMPLATE = Path(__file__).parent / "methods_template.md"

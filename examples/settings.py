@@ -18,11 +18,9 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
-from glws.data import load, weaken
-from glws.data.dataset import WeakDataset
-from glws.data.groups import Groups
+from glws.data import Groups, WeakDataset, load, weaken
 from glws.data.weaken import Weakened
-from glws.supervision import Labels
+from glws.kinds import Labels
 
 POSITIVE = (0, 1, 2, 3, 4)
 PAGE = Path(__file__).parent.parent / "docs" / "settings.md"

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from glws.cli import LOOK, run_application
-from glws.cli.failures import UsageError
+from glws.cli import LOOK, UsageError, run_application
 
 if TYPE_CHECKING:
-    from glws.training.observer import Observer
+    from glws.training import Observer
     from reproduction.running import PaperRun
 
 FAILED = 1
@@ -116,7 +115,7 @@ def _watched(run: PaperRun) -> Observer:
     """Its name, and below that how it goes."""
     from rich.console import Console
 
-    from glws.cli.progress import watching
+    from glws.cli import watching
     from reproduction import cell
 
     typer.echo(run.name)
@@ -163,7 +162,7 @@ def _todo(
     epochs: int | None,
 ) -> list[PaperRun]:
     """The runs that are asked for, seed by seed, so that a cut leaves whole columns."""
-    from glws.methods.catalogue import method_class
+    from glws.methods import method_class
     from reproduction import cells
     from reproduction.catalogue import check_known
     from reproduction.running import PaperRun
@@ -199,7 +198,7 @@ def _list(names: tuple[str, ...], dataset: str | None) -> None:
 
 
 def _show(table: str, results: Path, out: Path | None, figures: Path | None) -> None:
-    from glws.files import write_text
+    from glws._files import write_text
     from reproduction.figures import drawn
     from reproduction.page import Extras, page, read_remarks
     from reproduction.results import RUNTIME, read_choices, read_results
@@ -227,7 +226,7 @@ def _write_figures(pictures: Mapping[str, str], folder: Path, page: Path) -> dic
     """Writes the pictures; gives their links as seen from the folder of the page."""
     import os
 
-    from glws.files import write_text
+    from glws._files import write_text
 
     for name, picture in pictures.items():
         write_text(folder / f"{name}.svg", picture)
@@ -237,7 +236,7 @@ def _write_figures(pictures: Mapping[str, str], folder: Path, page: Path) -> dic
 
 def _clip(dataset: str | None, weights: str, folder: Path | None, device: str) -> None:
     """Scores the training images of a data set."""
-    from glws.training.devices import chosen_device
+    from glws.training import chosen_device
     from reproduction.catalogue import DATASETS, check_known
     from reproduction.clip import write_clip_scores
     from reproduction.running import data_set
@@ -255,8 +254,8 @@ def _time(device: str, out: Path) -> None:
 
     from benchmarks.engines.environment import description
     from benchmarks.engines.timing import interleaved
-    from glws.files import write_text
-    from glws.training.devices import chosen_device
+    from glws._files import write_text
+    from glws.training import chosen_device
     from reproduction.runtime import measured
 
     chosen = chosen_device(device)

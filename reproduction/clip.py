@@ -7,13 +7,13 @@ from pathlib import Path
 from jaxtyping import Float
 from torch import Tensor
 
+from glws._files import make_folder
 from glws.data import Source
-from glws.data.sources.files import data_folder
+from glws.data.sources import data_folder
 from glws.data.weaken import ClipScorer
 from glws.errors import DataError
-from glws.files import make_folder
-from glws.training.sealed import read_sealed, write_sealed
-from glws.training.tensor_file import TensorFile, read_tensors, write_tensors
+from glws.training._sealed import read_sealed, write_sealed
+from glws.training._tensor_file import TensorFile, read_tensors, write_tensors
 from reproduction.published import Cell
 
 CONFIDENCE, MODEL, FOLDER, KIND = "clip_vit_b_16", "ViT-B-16", "clip", "confidences"

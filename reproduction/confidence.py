@@ -10,16 +10,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from glws.data import Groups, TensorInstances, WeakDataset
 from glws.data.augment import Views
-from glws.data.dataset import TensorInstances, WeakDataset
-from glws.data.groups import Groups
 from glws.data.weaken import crossed_scores
+from glws.kinds import Labels
 from glws.methods import GLWS
 from glws.models import build
-from glws.supervision import Labels
-from glws.training.config import TrainingConfig
-from glws.training.evaluate import log_probs_of
-from glws.training.loop import Fitted, fit
+from glws.training import Fitted, TrainingConfig, fit, log_probs_of
 
 Speed = Literal["eager", "graphs"]
 SMALL = "lenet5"

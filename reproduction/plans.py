@@ -8,9 +8,8 @@ from functools import cache
 from typing import Any, Literal
 
 from glws.data.augment import Views, views
-from glws.methods import GLWS, AbstractMethod
-from glws.methods.catalogue import build_method, method_class
-from glws.training.config import TrainingConfig
+from glws.methods import GLWS, AbstractMethod, build_method, method_class
+from glws.training import TrainingConfig
 from reproduction.catalogue import check_known
 from reproduction.files import concerns, entries
 from reproduction.published import OURS, Cell

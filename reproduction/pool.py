@@ -15,7 +15,7 @@ from typing import Any, Literal
 import torch
 
 from glws.errors import DataError
-from glws.training.observer import Observer
+from glws.training import Observer
 from reproduction.clip import needs_clip
 from reproduction.published import cell
 from reproduction.results import LIKELIHOOD, TEMPERED, run_names

@@ -15,7 +15,7 @@ from torch import Tensor
 from glws.data.sources import ClassSplit, class_split
 from glws.data.weaken import Weakened
 from glws.errors import DataError
-from glws.supervision.arrays import Numbers
+from glws.kinds import Numbers
 from reproduction.catalogue import DATASETS, METHODS, SETTINGS, TABLES, Metric, Place, check_known
 from reproduction.files import rows, value
 from reproduction.notes import Note, notes

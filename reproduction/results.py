@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
+from glws._files import write_text
 from glws.errors import DataError
-from glws.files import write_text
 
 WORDS = ("setting", "dataset", "cell", "method", "device")
 SHARES = ("accuracy", "balanced_accuracy", "matched_accuracy", "best_on_test")
@@ -77,7 +77,7 @@ class Choice(Run):
     It has never met the test set. held_out_tempered is the same with logits times the factor that is best for it, None
     if that was not noted: predictions that are right but too sure are judged more fairly by it. held_out_groups: how
     many there were, of instances that were held out; None if groups were held out one by one, a tenth of them.
-    held_out_accuracy and its like: that on single instances as these groups tell it (`glws.training.evaluate`), None
+    held_out_accuracy and its like: that on single instances as these groups tell it (`glws.training._evaluate`), None
     where they do not or it was not noted. chosen: what was planned for the cell when it was run, None if that was not
     noted.
     """

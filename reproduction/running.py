@@ -14,20 +14,24 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from glws.data import Source, load
-from glws.data.dataset import WeakDataset
-from glws.data.groups import Groups
+from glws._seeds import derived_generator
+from glws.data import Groups, Source, WeakDataset, load
 from glws.data.weaken import positive_scores
 from glws.errors import RunError
 from glws.evaluation import scores
+from glws.kinds import Labels, Unlabeled
 from glws.models import build
-from glws.supervision import Labels, Unlabeled
-from glws.training.evaluate import Labelled, held_out_accuracy, held_out_scores, log_probs_of
-from glws.training.loop import Fitted, fit
-from glws.training.observer import Observer
-from glws.training.run_folder import RunFolder
-from glws.training.seeds import derived_generator
-from glws.training.snapshot import Snapshots
+from glws.training import (
+    Fitted,
+    Labelled,
+    Observer,
+    RunFolder,
+    Snapshots,
+    fit,
+    held_out_accuracy,
+    held_out_scores,
+    log_probs_of,
+)
 from reproduction.clip import needs_clip, read_clip_scores
 from reproduction.confidence import network_scores
 from reproduction.plans import CEILING, Plan, chosen_options, plan, taken

@@ -15,13 +15,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from glws.data.dataset import Batch, WeakDataset
-from glws.data.groups import Groups
+from glws.data import Batch, Groups, WeakDataset
 from glws.errors import DataError
-from glws.methods.abstract import AbstractMethod
-from glws.methods.step import Outputs, Step
-from glws.supervision import ClassCounts, PresentClasses
-from glws.training.devices import batch_on
+from glws.kinds import ClassCounts, PresentClasses
+from glws.methods import AbstractMethod, Outputs, Step
+from glws.training._devices import batch_on
 from reproduction.plans import plan
 from reproduction.published import cell
 

@@ -10,12 +10,11 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from glws.data import weaken
-from glws.data.groups import Groups
+from glws.data import Groups, weaken
 from glws.data.weaken import Weakened
 from glws.errors import DataError
-from glws.supervision import NoisyLabels, Unlabeled
-from glws.supervision.arrays import Numbers, classes
+from glws.kinds import NoisyLabels, Numbers, Unlabeled
+from glws.kinds._arrays import classes
 from reproduction.catalogue import DATASETS, check_known
 
 if TYPE_CHECKING:

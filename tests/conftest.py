@@ -5,7 +5,7 @@ from jaxtyping import install_import_hook
 
 # Annotations become run-time checks, behind the border where users' mistakes get our own messages. An int is a float.
 MODULES = ["automata_form", "closed", "counts", "enumeration", "forms", "joint", "trellis"]
-CHECKED = [f"glws.inference.{name}" for name in MODULES]
+CHECKED = [f"glws.inference._{name}" for name in MODULES]
 install_import_hook(CHECKED, "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
 
 import torch  # noqa: E402

@@ -398,7 +398,7 @@ AROUND = [
         "jobs/content.py",
         "key=lambda judged: judged.log_likelihood /",
         "key=lambda judged: -judged.log_likelihood /",
-        ("tests/jobs/test_content.py",),
+        ("tests/experiment/test_content.py",),
     ),
     Mutant(
         "VPU: probabilities over the mean, not over the largest",
@@ -419,21 +419,21 @@ AROUND = [
         "jobs/labels.py",
         "job_data(used.data_config(table), used.config.training.seed, used.scaling)",
         "job_data(used.data_config(table), used.config.training.seed)",
-        ("tests/jobs/test_labels.py",),
+        ("tests/experiment/test_labels.py",),
     ),
     Mutant(
         "the test table is scaled by its own mean and spread",
         "jobs/data.py",
         "else scaled(found.features, scaling)",
         "else scaled(found.features, _scaling(found, World()) or scaling)",
-        ("tests/jobs/test_data.py",),
+        ("tests/experiment/test_data.py",),
     ),
     Mutant(
         "features of another order are taken",
         "jobs/labels.py",
         '            if wanted != found:\n                raise RunError(f"{self.run.path} was trained with',
         '            if not found:\n                raise RunError(f"{self.run.path} was trained with',
-        ("tests/jobs/test_labels.py",),
+        ("tests/experiment/test_labels.py",),
     ),
     Mutant(
         "changes to the user's code are not noticed",

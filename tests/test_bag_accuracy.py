@@ -7,8 +7,8 @@ from torch import Tensor
 from glws.data import WeakDataset
 from glws.errors import DataError
 from glws.evaluation import BagAccuracy, accuracy_from_counts, accuracy_from_presence
-from glws.supervision import ClassCounts, MultiInstance, PresentClasses, Proportions
-from glws.training.evaluate import held_out_accuracy
+from glws.kinds import ClassCounts, MultiInstance, PresentClasses, Proportions
+from glws.training import held_out_accuracy
 
 CONFUSION = torch.tensor([[0.8, 0.15, 0.05], [0.1, 0.6, 0.3], [0.02, 0.08, 0.9]])
 SHARES = torch.tensor([0.5, 0.3, 0.2])

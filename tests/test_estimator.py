@@ -26,13 +26,12 @@ from torch import Tensor, nn
 
 import glws
 from glws import WeakClassifier
-from glws.data.groups import Groups
+from glws.data import Groups
 from glws.errors import ConfigError, DataError
-from glws.methods.abstract import AbstractMethod
-from glws.methods.step import Step
+from glws.kinds import Labels, MultiInstance, Proportions, Unlabeled
+from glws.methods import AbstractMethod, Step
 from glws.models import MLP
-from glws.supervision import Labels, MultiInstance, Proportions, Unlabeled
-from glws.training import length
+from glws.training import _length as length
 
 Array = NDArray[np.float64]
 QUICK: dict[str, Any] = {"epochs": 10, "batch_size": 30, "learning_rate": 0.1, "random_state": 0, "device": "cpu"}

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 
-from glws.data.groups import Groups
-from glws.estimator.posteriors import first_posterior, informed_rows, row_posterior
-from glws.estimator.soft_em import SoftEM, folds_of, log_probs
-from glws.estimator.targets import Known
-from glws.supervision import Labels, MultiInstance, PairSimilarity, PartialLabels, Proportions, Unlabeled
+from glws.data import Groups
+from glws.estimator._posteriors import first_posterior, informed_rows, row_posterior
+from glws.estimator._soft_em import SoftEM, folds_of, log_probs
+from glws.estimator._targets import Known
+from glws.kinds import Labels, MultiInstance, PairSimilarity, PartialLabels, Proportions, Unlabeled
 
 Array = NDArray[np.float64]
 

@@ -16,8 +16,7 @@ import pytest
 from damage import everything
 
 from glws import cli
-from glws.errors import FileError
-from glws.files import (
+from glws._files import (
     LOCK,
     FolderLock,
     append_bytes,
@@ -31,6 +30,7 @@ from glws.files import (
     write_bytes,
     write_text,
 )
+from glws.errors import FileError
 
 CONTENT = b"some content"
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
@@ -205,7 +205,7 @@ def test_a_folder_that_vanishes_or_is_exchanged_is_noticed(tmp_path):
 
 
 def test_the_name_of_a_dead_holder_is_not_told(tmp_path, monkeypatch):
-    monkeypatch.setattr("glws.files.PATIENCE", 0.05)
+    monkeypatch.setattr("glws._files.PATIENCE", 0.05)
     with FolderLock(tmp_path):
         for text in (b"", b"999999999\n", b"nonsense", b"9" * 32):
             (tmp_path / LOCK).write_bytes(text)
@@ -216,7 +216,7 @@ def test_the_name_of_a_dead_holder_is_not_told(tmp_path, monkeypatch):
 HOLDER = """
 import os, sys, time
 from pathlib import Path
-from glws.files import FolderLock
+from glws._files import FolderLock
 
 lock = FolderLock(Path(sys.argv[1]))
 lock.acquire()

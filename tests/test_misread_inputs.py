@@ -19,12 +19,9 @@ from torch import Tensor
 
 import glws
 from glws import UNKNOWN, WeakClassifier, _objective_checks, em_loss, infer
-from glws.data.dataset import WeakDataset
-from glws.data.groups import Groups
+from glws.data import Groups, WeakDataset
 from glws.errors import DataError
-from glws.methods.em import GLWS
-from glws.methods.step import step_of
-from glws.supervision import (
+from glws.kinds import (
     AbstractSupervision,
     ClassCounts,
     ConfidenceDifference,
@@ -47,6 +44,7 @@ from glws.supervision import (
     Unlabeled,
     UnlabeledClasses,
 )
+from glws.methods import GLWS, step_of
 
 LOGITS = 3 * random_log_probs(0, 2, 3, 2) + torch.tensor([0.5, 2.0])
 LOG_PROBS = LOGITS.log_softmax(-1)
@@ -138,7 +136,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "counts instead of a kind": (
         lambda: infer(LOG_PROBS, [1, 2]),
-        "group 0: expected an Automaton, found int; weak labels are a kind of glws.supervision, such as Proportions.of",
+        "group 0: expected an Automaton, found int; weak labels are a kind of glws.kinds, such as Proportions.of",
     ),
     # ------------------------------------------------------------ one instance
     "signs as labels": (
@@ -533,8 +531,8 @@ def test_methods_in_training_neither_check_nor_warn(monkeypatch: pytest.MonkeyPa
     def refuse(*arguments: object) -> None:
         raise AssertionError("called in training")
 
-    monkeypatch.setattr("glws.objective.check_normalized", refuse)
-    monkeypatch.setattr("glws.objective.warn_impossible", refuse)
+    monkeypatch.setattr("glws._objective.check_normalized", refuse)
+    monkeypatch.setattr("glws._objective.warn_impossible", refuse)
     data = WeakDataset(torch.zeros(2, 1), [[0, 1]], Proportions.of([1]))
     step = step_of(next(data.batches(1)), {"strong": torch.where(NEVER[0] == 0, 0.0, -torch.inf)})
     assert GLWS().loss(step) == 0
@@ -620,4 +618,4 @@ def test_weak_labels_print_plain_numbers(name: str) -> None:
 
 def test_unknown_is_public() -> None:
     assert glws.UNKNOWN == -1
-    assert glws.supervision.UNKNOWN is glws.UNKNOWN
+    assert glws.kinds.UNKNOWN is glws.UNKNOWN

@@ -5,10 +5,10 @@ import torch
 from strategies import random_log_probs
 
 import glws
+from glws._objective import em_loss
 from glws.automata import any_of, exactly, string
 from glws.errors import DataError
-from glws.objective import em_loss
-from glws.supervision import ClassCounts, Proportions
+from glws.kinds import ClassCounts, Proportions
 
 
 def gradient(loss: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import glws
-import glws.objective
+import glws._objective
 
 pytestmark = pytest.mark.slow
 EXAMPLE = Path(__file__).parent.parent / "examples" / "settings.py"
@@ -78,7 +78,7 @@ TELLING = [setting for setting in example.SETTINGS if setting.name != "unlabeled
 
 @pytest.mark.parametrize("setting", TELLING, ids=lambda setting: setting.name)
 def test_bound_is_missed_by_a_broken_engine(setting: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(glws.objective, "infer", handed_to_the_neighbour)
+    monkeypatch.setattr(glws._objective, "infer", handed_to_the_neighbour)
     found = example.run(setting, digits(), seed=1)
     accuracy = found.matched if setting.name in MATCHED else found.accuracy
     assert accuracy < BOUNDS[setting.name] - 0.05

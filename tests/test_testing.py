@@ -10,7 +10,7 @@ from torch import Tensor
 
 from glws.automata import all_equal, at_least, exactly, from_table
 from glws.inference import AbstractForm, PresenceWeights
-from glws.supervision import SHARED, AbstractSupervision, Constraints
+from glws.kinds import SHARED, AbstractSupervision, Constraints
 from glws.testing import CHECKS, check_supervision
 
 

@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 from glws import automata as automata
 from glws import errors as errors
+from glws._objective import em_loss as em_loss
 from glws._version import __version__ as __version__
 from glws.automata import Automaton as Automaton
 from glws.automata import constraint as constraint
 from glws.inference import Posterior as Posterior
 from glws.inference import infer as infer
-from glws.objective import em_loss as em_loss
-from glws.supervision import UNKNOWN as UNKNOWN
+from glws.kinds import UNKNOWN as UNKNOWN
 
 if TYPE_CHECKING:
     from glws.estimator import WeakClassifier as WeakClassifier

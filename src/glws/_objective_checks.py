@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from glws.errors import DataError
-from glws.inference import Posterior
-from glws.inference.problem import check_log_probs, is_searched
+from glws.inference import Posterior, check_log_probs, is_searched
 
 TOLERANCE = {torch.float16: 5e-2, torch.bfloat16: 5e-2}
 """How far from 0 log Σ_k p(k) may be: rounding of a log-softmax; of all other types 1e-3."""

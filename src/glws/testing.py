@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from glws.inference import Posterior
-from glws.supervision import AbstractSupervision
+from glws.kinds import AbstractSupervision
 
 EXTREMES = (1e4, -1e4, 1e30, -1e30, -math.inf, 5e-324, 3.4e38, -3.4e38)
 

@@ -9,25 +9,28 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
+from glws._svg import clean, cubic, number, text_width
 from glws.automata import (
     Automaton,
     all_equal,
     any_of,
     anything,
     at_least,
+    automaton_svg,
     between,
     exactly,
+    explain_svg,
     from_table,
     nothing,
     string,
+    to_dot,
+    trellis_svg,
 )
-from glws.automata.drawing import automaton_svg, explain_svg, to_dot, trellis_svg
-from glws.automata.drawing.arc_labels import symbols_text, weight_text
-from glws.automata.drawing.label_placement import placed
-from glws.automata.drawing.layout import layers_of
-from glws.automata.drawing.svg import clean, cubic, number, text_width
-from glws.automata.drawing.trellis import probability_text, shown_columns
-from glws.automata.drawing.trellis_flow import flow, paths
+from glws.automata._drawing.arc_labels import symbols_text, weight_text
+from glws.automata._drawing.label_placement import placed
+from glws.automata._drawing.layout import layers_of
+from glws.automata._drawing.trellis import probability_text, shown_columns
+from glws.automata._drawing.trellis_flow import flow, paths
 from glws.errors import AutomatonError, DataError
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"

@@ -8,9 +8,19 @@ from collections.abc import Callable
 
 import pytest
 
-from glws.automata import Automaton, all_equal, anything, at_least, at_most, between, exactly, majority, nothing
-from glws.automata.language import constraint
-from glws.automata.regex import from_regex
+from glws.automata import (
+    Automaton,
+    all_equal,
+    anything,
+    at_least,
+    at_most,
+    between,
+    constraint,
+    exactly,
+    from_regex,
+    majority,
+    nothing,
+)
 from glws.errors import ConstraintError
 
 LONGEST = 6

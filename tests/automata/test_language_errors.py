@@ -9,9 +9,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from glws.automata import Automaton, exactly
-from glws.automata.language import constraint
-from glws.automata.language.parser import MAX_NESTING
+from glws.automata import Automaton, constraint, exactly
+from glws.automata._language.parser import MAX_NESTING
 from glws.errors import ConstraintError
 
 # Mistakes: the message, and the column of the caret.

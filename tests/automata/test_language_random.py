@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glws.automata import Automaton
-from glws.automata.language import constraint
+from glws.automata import Automaton, constraint
 from glws.errors import ConstraintError
 
 ANIMALS = ["cat", "dog", "bird"]

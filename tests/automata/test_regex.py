@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glws.automata import Automaton, anything, at_least, exactly, nothing, state_budget, string
-from glws.automata.regex import from_regex
+from glws.automata import Automaton, anything, at_least, exactly, from_regex, nothing, state_budget, string
 from glws.errors import ConstraintError, StateBudgetError
 
 LONGEST = 6

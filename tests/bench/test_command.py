@@ -8,7 +8,7 @@ from benchmarks.__main__ import FAMILY_NAMES, measure, run
 from benchmarks.engines.contest import OURS, PEER
 from benchmarks.engines.documents import end, start
 from benchmarks.engines.results import RIGHT, Row
-from glws.cli.failures import UsageError
+from glws.cli import UsageError
 
 
 def measured(task: str, sizes: list[int], cap: float, rounds: int) -> list[Row]:

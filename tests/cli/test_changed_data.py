@@ -13,9 +13,10 @@ from cli.small_run import train, unfinished, write_table
 
 from glws.cli import run
 from glws.data import read_table
-from glws.jobs._provenance import stored_hashes
-from glws.training.run_folder import RUN, RunFolder
-from glws.training.sealed import read_sealed, write_sealed
+from glws.experiment._provenance import stored_hashes
+from glws.training import RunFolder
+from glws.training._run_folder import RUN
+from glws.training._sealed import read_sealed, write_sealed
 
 Capture = pytest.CaptureFixture[str]
 RESUME = ["train", "--resume", "half"]

@@ -13,7 +13,7 @@ import torch
 
 from glws import cli
 from glws.cli import run
-from glws.cli.failures import INTERRUPTED, OUR_MISTAKE
+from glws.cli._failures import INTERRUPTED, OUR_MISTAKE
 
 GOOD = ["explain", "count(1) == 2"]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from glws.cli import run
-from glws.data.tables.kinds import KINDS
+from glws.data.tables import KINDS
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -12,7 +12,7 @@ import yaml
 from cli.small_run import QUICK, train, write_table
 
 from glws.cli import run
-from glws.training.run_folder import RunFolder
+from glws.training import RunFolder
 
 pytestmark = pytest.mark.slow
 NAMES = ("test", "matched")

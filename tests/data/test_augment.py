@@ -17,7 +17,7 @@ from glws.data.augment import (
     RandAugment,
     views,
 )
-from glws.data.augment.randaugment import MOVEMENTS, applied
+from glws.data.augment._randaugment import MOVEMENTS, applied
 from glws.errors import DataError
 
 SHAPES = {

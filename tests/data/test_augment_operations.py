@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from glws.data.augment import photometric
-from glws.data.augment.geometry import Movement, cropped, cut_out, moved
-from glws.data.augment.levels import from_levels, to_levels
+from glws.data.augment import _photometric as photometric
+from glws.data.augment._geometry import Movement, cropped, cut_out, moved
+from glws.data.augment._levels import from_levels, to_levels
 
 FACTORS = torch.tensor([0.0, 0.25, 1.0, 1.5, 1.875])
 """Binary fractions, so that float32 and float64 agree to the last level."""

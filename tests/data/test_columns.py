@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from glws.cli import run
-from glws.data import read_description, read_table
-from glws.data._columns import column_remarks, lost_values
+from glws.data import column_remarks, lost_values, read_description, read_table
 
 ROWS = 60
 

@@ -8,11 +8,11 @@ import torch
 from strategies import random_log_probs
 
 import glws
-from glws.data.dataset import WeakDataset, added_by_number, added_where_chosen
-from glws.data.groups import Groups
+from glws._objective import em_loss
+from glws.data import Groups, WeakDataset
+from glws.data._dataset import added_by_number, added_where_chosen
 from glws.errors import DataError
-from glws.objective import em_loss
-from glws.supervision import Labels, PairSimilarity, Proportions
+from glws.kinds import Labels, PairSimilarity, Proportions
 
 
 def members(groups: Groups) -> list[list[int]]:
@@ -150,7 +150,7 @@ def test_mistakes_name_the_group() -> None:
 
 
 def test_samples_of_one_population_are_dealt_out_anew_and_nothing_else() -> None:
-    from glws.supervision import Unlabeled
+    from glws.kinds import Unlabeled
 
     groups = [[[0, 1, 2], [3, 4], [5, 6, 7], [8, 9]], [[0, 9], [1, 8]]]
     weak = [Unlabeled.of([0.2, 0.7, 0.2, 0.7]), Proportions.of([1, 1])]

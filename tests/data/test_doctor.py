@@ -8,12 +8,11 @@ import torch
 from torch import Tensor
 
 from glws.automata import Automaton
+from glws.data import Finding, Groups, WeakDataset, examine, names_are_known
 from glws.data._distinct import Distinct
-from glws.data.dataset import WeakDataset
-from glws.data.doctor import CHECKS, Finding, _parts, approximate_answers, examine, names_are_known
-from glws.data.groups import Groups
+from glws.data._doctor import CHECKS, _parts, approximate_answers
 from glws.inference import Automata
-from glws.supervision import (
+from glws.kinds import (
     AbstractSupervision,
     ClassCounts,
     Constraints,

@@ -10,11 +10,9 @@ import torch
 
 from glws import WeakClassifier
 from glws.cli import run
-from glws.data import Groups, WeakDataset
-from glws.data.learnable import check_learnable
+from glws.data import Groups, WeakDataset, check_learnable
 from glws.errors import DataError
-from glws.models import build
-from glws.supervision import (
+from glws.kinds import (
     AbstractSupervision,
     Labels,
     MultiInstance,
@@ -25,6 +23,7 @@ from glws.supervision import (
     Proportions,
     Unlabeled,
 )
+from glws.models import build
 from glws.training import fit
 
 PAIRS, BAGS, NOBODY = Groups.of([[0, 1], [2, 3]]), Groups.of([[0, 1, 2], [3, 4]]), Groups.of([])

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from glws.data import WeakDataset, _propagation
+from glws.data import Groups, WeakDataset, _propagation, examine
 from glws.data._propagation import Constraint, decide
-from glws.data.doctor import examine
-from glws.data.groups import Groups
-from glws.supervision import (
+from glws.kinds import (
     AbstractSupervision,
     ClassCounts,
     ConfidenceDifference,

@@ -8,10 +8,10 @@ import sys
 import numpy as np
 import pytest
 
+from glws import _optional as packages
 from glws.data import SOURCES, Source, Split, class_split, load
-from glws.data.sources import packages
-from glws.data.sources.class_names import CIFAR10, CIFAR100, FASHION, STL10
-from glws.data.sources.class_splits import CLASS_SPLITS
+from glws.data.sources import CLASS_SPLITS
+from glws.data.sources._class_names import CIFAR10, CIFAR100, FASHION, STL10
 from glws.errors import DataError
 
 

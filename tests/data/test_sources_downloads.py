@@ -19,10 +19,10 @@ import numpy as np
 import pytest
 
 from glws.data import download
-from glws.data.sources.archives import unpack
-from glws.data.sources.downloads import _OnlyHttps, download_official, open_https
-from glws.data.sources.official import CIFAR_100, MNIST, Download, OfficialFile
-from glws.data.sources.official_formats import load_official
+from glws.data.sources._archives import unpack
+from glws.data.sources._downloads import _OnlyHttps, download_official, open_https
+from glws.data.sources._official import CIFAR_100, MNIST, Download, OfficialFile
+from glws.data.sources._official_formats import load_official
 from glws.errors import DataError
 
 RECORD = 2 + 3 * 4 * 4

@@ -8,9 +8,10 @@ import zlib
 import numpy as np
 import pytest
 
-from glws.data.sources import packages
-from glws.data.sources.image_folder import load_imagenet100
-from glws.data.sources.images import ImageFiles, read_image
+from glws import _optional as packages
+from glws.data.sources import ImageFiles
+from glws.data.sources._image_folder import load_imagenet100
+from glws.data.sources._images import read_image
 from glws.errors import DataError
 
 pillow = pytest.importorskip("PIL.Image")

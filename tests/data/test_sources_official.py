@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glws.data.sources.class_names import CIFAR100, CIFAR100_SUPERCLASSES
-from glws.data.sources.files import CHECKSUMS, data_folder, write_checksums
-from glws.data.sources.official import CIFAR_10, CIFAR_100, MNIST, OFFICIAL_SETS, STL_10, OfficialFile, OfficialSet
-from glws.data.sources.official_formats import load_official
+from glws.data.sources import data_folder
+from glws.data.sources._class_names import CIFAR100, CIFAR100_SUPERCLASSES
+from glws.data.sources._files import CHECKSUMS, write_checksums
+from glws.data.sources._official import CIFAR_10, CIFAR_100, MNIST, OFFICIAL_SETS, STL_10, OfficialFile, OfficialSet
+from glws.data.sources._official_formats import load_official
 from glws.errors import DataError
 
 TRAIN, TEST = 7, 4

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from glws.data import Groups, WeakDataset
-from glws.data.split import split
+from glws.data import Groups, WeakDataset, split
 from glws.errors import DataError
-from glws.supervision import Labels, Proportions
+from glws.kinds import Labels, Proportions
 
 
 def generator(seed: int = 0) -> torch.Generator:

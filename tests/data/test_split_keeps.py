@@ -8,9 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from glws.data import Groups, WeakDataset
-from glws.data.split import not_held_out, split
-from glws.supervision import (
+from glws.data import Groups, WeakDataset, not_held_out, split
+from glws.kinds import (
     AbstractSupervision,
     ClassCounts,
     ConfidenceDifference,

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from glws.data import read_description, read_table
-from glws.data.tables.grouping import members_of, numbered, sorting_order
+from glws.data.tables._grouping import members_of, numbered, sorting_order
 from glws.errors import DataError
 
 COLUMNS = {

@@ -11,7 +11,7 @@ import pytest
 from data.test_tables_hostile import npy_header, refused
 
 from glws.data import read_table
-from glws.data.tables import table_file
+from glws.data.tables import _table_file as table_file
 
 SMALL = 1 << 20
 UNLABELED = {"kind": "unlabeled", "weak": {"prior": 0.5}}

@@ -7,8 +7,8 @@ import os
 import numpy as np
 import pytest
 
+from glws import _optional as packages
 from glws.data import read_description, read_table
-from glws.data.sources import packages
 from glws.errors import DataError
 
 GOOD = "bag,f1,f2,n,y\nA,1,2,1,cat\nA,3,4,1,dog\nB,5,6,0,cat\n"

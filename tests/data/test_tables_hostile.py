@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from glws.data import read_description, read_table
-from glws.data.tables import csv_file
+from glws.data.tables import _csv_file as csv_file
 from glws.errors import DataError
-from glws.jobs.config import read_config
+from glws.experiment import read_config
 
 LIMIT = 64 << 20
 

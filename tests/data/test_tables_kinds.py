@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from glws import supervision
+from glws import kinds as supervision
 from glws.data import read_table
 from glws.data.tables import KINDS
 from glws.errors import DataError

@@ -5,7 +5,7 @@ import time
 import pytest
 import torch
 
-from glws.data.groups import Groups
+from glws.data import Groups
 from glws.data.weaken import bag_sizes, class_proportions, multi_instance, multi_instance_classes, proportions
 from glws.errors import DataError
 

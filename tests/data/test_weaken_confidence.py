@@ -21,7 +21,7 @@ from glws.data.weaken import (
     positive_scores,
     similarity_confidence,
 )
-from glws.data.weaken.clip import prepared_images
+from glws.data.weaken._clip import prepared_images
 from glws.errors import DataError
 
 # The toy of the specification: inputs a, b, c with p+ = (.6, .3, .1), p- = (.1, .3, .6) and scores z.

@@ -18,8 +18,7 @@ from glws.automata import (
     none_of,
     string,
 )
-from glws.inference import Counts, chosen_engine
-from glws.inference.counts import Between, Exactly, Weighted
+from glws.inference import Between, Counts, Exactly, Weighted, chosen_engine
 
 EVEN = Automaton(2, 3, [(0, 0, 0), (0, 1, 1), (0, 2, 0), (1, 0, 1), (1, 1, 0), (1, 2, 1)], final=[0])
 COUNTING = {

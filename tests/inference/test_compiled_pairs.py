@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from glws.automata import all_equal, from_table
-from glws.inference import TableWeights, compiled_pairs, infer
-from glws.inference.compiled_pairs import can_answer, compiled_pair_posterior
-from glws.inference.compiled_trellis import is_available
-from glws.inference.enumeration import enumerate_posterior
+from glws.inference import TableWeights, enumerate_posterior, infer
+from glws.inference import _compiled_pairs as compiled_pairs
+from glws.inference._compiled_pairs import can_answer, compiled_pair_posterior
+from glws.inference._compiled_trellis import is_available
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not is_available(), reason="numba is not installed")]
 
@@ -140,7 +140,7 @@ def test_the_front_door_takes_it_and_its_gradient_is_the_posterior(classes: int)
 def test_plain_torch_answers_where_there_is_no_compiler_and_where_it_would_not_pay() -> None:
     log_probs = drawn(3, 200, 2, 3)
     compiled_answer = infer(log_probs, all_equal(3))
-    with patch("glws.inference.compiled_trellis.is_available", return_value=False):
+    with patch("glws.inference._compiled_trellis.is_available", return_value=False):
         assert not can_answer(log_probs)
         answer = infer(log_probs, all_equal(3))
     assert_same(
@@ -152,5 +152,5 @@ def test_plain_torch_answers_where_there_is_no_compiler_and_where_it_would_not_p
 
 
 def test_the_compiler_is_not_imported_before_it_is_needed() -> None:
-    program = "import sys, glws.inference.compiled_pairs; sys.exit('numba' in sys.modules)"
+    program = "import sys, glws.inference._compiled_pairs; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

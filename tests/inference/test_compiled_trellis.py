@@ -10,9 +10,9 @@ from strategies import random_automaton, random_log_probs
 from torch import Tensor
 
 from glws.automata import Automaton, all_equal, any_of, anything, exactly, from_table, none_of, nothing, string
-from glws.inference.compiled_trellis import compiled_posterior, is_available
-from glws.inference.enumeration import enumerate_posterior
-from glws.inference.trellis import build, trellis_posterior
+from glws.inference import enumerate_posterior, trellis_posterior
+from glws.inference._compiled_trellis import compiled_posterior, is_available
+from glws.inference._trellis import build
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not is_available(), reason="numba is not installed")]
 
@@ -148,7 +148,7 @@ def test_what_is_too_rare_for_the_type_is_redone(length: int, dtype: torch.dtype
 def test_log_space_is_used_where_needed_and_only_there(dtype: torch.dtype, length: int, is_redone: bool) -> None:
     batch = rare(length, dtype)
     compiled_posterior(*batch)
-    from glws.inference.compiled_trellis import solution
+    from glws.inference._compiled_trellis import solution
 
     with patch.object(solution, "trellis_posterior", wraps=trellis_posterior) as log_space:
         compiled_posterior(*batch)
@@ -171,7 +171,7 @@ NO_NEED["masked"] = (NO_NEED["masked"][0].where(torch.arange(3) != 1, -1.0), any
 @pytest.mark.parametrize("name", NO_NEED)
 @pytest.mark.parametrize("dtype", TOLERANCES)
 def test_hard_zeros_and_unlikely_states_are_no_reason_to_redo(name: str, dtype: torch.dtype) -> None:
-    from glws.inference.compiled_trellis import solution
+    from glws.inference._compiled_trellis import solution
 
     batch = one_automaton(NO_NEED[name][0].to(dtype), NO_NEED[name][1])
     with patch.object(solution, "posterior") as wider, patch.object(solution, "_in_log_space") as log_space:
@@ -282,7 +282,7 @@ def test_a_hundred_classes_of_which_few_are_told_apart(dtype: torch.dtype) -> No
 
 
 def test_classes_with_the_same_arcs_are_summed_once() -> None:
-    from glws.inference.compiled_trellis.machines import ROWS, USED, WIDE_ROWS, packed
+    from glws.inference._compiled_trellis.machines import ROWS, USED, WIDE_ROWS, packed
 
     machines = packed([exactly(3, of=7, num_symbols=100)], np.dtype(np.float64))
     assert machines.numbers[0, USED] == 100
@@ -291,7 +291,7 @@ def test_classes_with_the_same_arcs_are_summed_once() -> None:
 
 
 def test_short_sums_are_spelled_out_in_wide_blocks_only() -> None:
-    from glws.inference.compiled_trellis.machines import ROWS, WIDE_ROWS, packed
+    from glws.inference._compiled_trellis.machines import ROWS, WIDE_ROWS, packed
 
     arcs = [(0, 0, 0), (0, 1, 1), (0, 2, 1), (1, 0, 1), (1, 1, 0), (1, 2, 1)]
     machines = packed([Automaton(2, 3, arcs, final=[1])], np.dtype(np.float64))
@@ -300,7 +300,7 @@ def test_short_sums_are_spelled_out_in_wide_blocks_only() -> None:
 
 
 def test_complete_automata_have_quartets_and_weighted_ones_have_none() -> None:
-    from glws.inference.compiled_trellis.machines import DEPARTURE_QUARTETS, WEIGHTED, packed
+    from glws.inference._compiled_trellis.machines import DEPARTURE_QUARTETS, WEIGHTED, packed
 
     weighted = Automaton(2, 2, [(0, 0, 1, -1.0), (0, 1, 0), (1, 0, 0), (1, 1, 1)], final=[0])
     numbers = packed([complete(8, 10, 0), weighted], np.dtype(np.float64)).numbers
@@ -356,7 +356,7 @@ def test_answers_do_not_depend_on_the_company() -> None:
 
 
 def test_automata_that_are_gone_are_forgotten() -> None:
-    from glws.inference.compiled_trellis import machines
+    from glws.inference._compiled_trellis import machines
 
     for count in range(machines.MAX_BATCHES + 10):
         batch = one_automaton(random_log_probs(count, 2, 8, 2), exactly(count % 8))

@@ -10,7 +10,8 @@ from strategies import random_automaton, random_log_probs
 
 import glws
 from glws.automata import Automaton, any_of, anything, exactly, from_table, none_of, nothing, string
-from glws.inference.trellis import build, trellis_posterior
+from glws.inference import trellis_posterior
+from glws.inference._trellis import build
 
 TOLERANCE = 1e-10  # float64; errors of a few ulp accumulate over at most seven steps
 

@@ -12,10 +12,10 @@ import torch
 from strategies import random_automaton, random_log_probs
 
 from glws.automata import Automaton, exactly
-from glws.inference import gpu
-from glws.inference.counts import CountResult, Exactly, count_posterior
-from glws.inference.gpu import counts, tables, trellis
-from glws.inference.trellis import build, trellis_posterior
+from glws.inference import CountResult, Exactly, count_posterior, trellis_posterior
+from glws.inference import _gpu as gpu
+from glws.inference._gpu import counts, tables, trellis
+from glws.inference._trellis import build
 
 HAS_CUDA = torch.cuda.is_available()
 if importlib.util.find_spec("triton") is None or not (HAS_CUDA or os.environ.get("TRITON_INTERPRET") == "1"):

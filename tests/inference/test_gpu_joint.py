@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from glws.inference.gpu.joint import gpu_joint_posterior
-from glws.inference.gpu.sets import gpu_set_posterior
-from glws.inference.joint import JointCounts, PresenceSet
-from glws.inference.joint.limits import largest_set, most_states
+from glws.inference import JointCounts, PresenceSet
+from glws.inference._gpu.joint import gpu_joint_posterior
+from glws.inference._gpu.sets import gpu_set_posterior
+from glws.inference._joint.limits import largest_set, most_states
 
 HAS_CUDA = torch.cuda.is_available()
 if importlib.util.find_spec("triton") is None or not (HAS_CUDA or os.environ.get("TRITON_INTERPRET") == "1"):

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from glws.inference.forms import PresenceWeights
-from glws.inference.gpu import presence
+from glws.inference import PresenceWeights
+from glws.inference._gpu import presence
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from glws.inference import TableWeights
-from glws.inference.closed import pairs
+from glws.inference._closed import pairs
 
 Answer = tuple[Tensor, Tensor]
 

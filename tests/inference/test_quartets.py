@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from glws.inference.compiled_trellis.quartets import FOUR, MAX_PADDING, Quartets, joined, quartets, rounded_up
+from glws.inference._compiled_trellis.quartets import FOUR, MAX_PADDING, Quartets, joined, quartets, rounded_up
 
 NOBODY = 99
 

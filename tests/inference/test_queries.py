@@ -25,11 +25,11 @@ from glws.inference import (
     PresenceWeights,
     Selected,
     TableWeights,
-    counts,
-    trellis,
 )
-from glws.supervision.agreement import Agreement
-from glws.supervision.expected_count import ExpectedCount
+from glws.inference import _counts as counts
+from glws.inference import _trellis as trellis
+from glws.kinds import ExpectedCount
+from glws.kinds._agreement import Agreement
 
 GROUPS, LONGEST = 12, 5
 Make = Callable[[torch.Generator, Tensor, int], AbstractForm]
@@ -318,7 +318,7 @@ def test_the_trellis_keeps_one_step_in_sqrt_l() -> None:
 
 MILLION = """
 import resource, sys, torch
-from glws.supervision import Proportions
+from glws.kinds import Proportions
 
 torch.set_num_threads(1)
 query, n = sys.argv[1], 1_000_000

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor, nn
 
-from glws.data.dataset import WeakDataset
-from glws.methods.abstract import AbstractMethod, Epoch, Setup
-from glws.methods.step import Network, Outputs, Progress, Step, step_of
+from glws.data import WeakDataset
+from glws.methods import AbstractMethod, Epoch, Network, Outputs, Progress, Setup, Step, step_of
 
 
 def network_of(model: nn.Module) -> Network:

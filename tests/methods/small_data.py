@@ -7,11 +7,10 @@ from functools import cache
 
 import torch
 
-from glws.data import WeakDataset, weaken
-from glws.data.groups import Groups
+from glws.data import Groups, WeakDataset, weaken
 from glws.data.weaken import Weakened
-from glws.methods.catalogue import method_class
-from glws.supervision import Labels
+from glws.kinds import Labels
+from glws.methods import method_class
 
 NUM_INSTANCES, NUM_FEATURES, NUM_CLASSES = 48, 5, 4
 PRIOR = 0.4

@@ -11,15 +11,11 @@ from torch.nn import functional
 from glws.data import WeakDataset
 from glws.data.weaken import multi_instance, multi_instance_classes
 from glws.errors import DataError
-from glws.methods.attention_mil import AttentionMIL, GatedAttention, pool
-from glws.methods.step import Step, step_of
+from glws.kinds import AbstractSupervision, MultiInstance, PresentClasses, Proportions
+from glws.methods import Step, step_of
+from glws.methods._attention_mil import AttentionMIL, GatedAttention, pool
 from glws.models import build
-from glws.supervision import AbstractSupervision, MultiInstance, PresentClasses, Proportions
-from glws.training.config import TrainingConfig
-from glws.training.loop import Training, fit
-from glws.training.observer import Observer
-from glws.training.snapshot import Snapshots
-from glws.training.world import World
+from glws.training import Observer, Snapshots, Training, TrainingConfig, World, fit
 
 BAGS = [[0, 1, 2], [3, 1, 4, 4, 0]]
 

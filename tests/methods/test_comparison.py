@@ -38,9 +38,9 @@ from torch import Tensor, nn
 from glws.data import WeakDataset
 from glws.data.weaken import pair_comparison
 from glws.errors import ConfigError, DataError
-from glws.methods import GLWS
-from glws.methods.abstract import AbstractMethod, Epoch
-from glws.methods.comparison import (
+from glws.kinds import PairComparison
+from glws.methods import GLWS, AbstractMethod, Epoch, Progress, step_of
+from glws.methods._comparison import (
     Pcomp,
     PcompTeacher,
     RankPruning,
@@ -52,14 +52,10 @@ from glws.methods.comparison import (
     noise_rate,
     pruned_risk,
 )
-from glws.methods.risks import surrogate
-from glws.methods.step import Progress, step_of
-from glws.methods.unlabeled_unlabeled import two_set_parts
+from glws.methods._risks import surrogate
+from glws.methods._unlabeled_unlabeled import two_set_parts
 from glws.models import MLP, build
-from glws.supervision import PairComparison
-from glws.training.config import TrainingConfig
-from glws.training.loop import Training
-from glws.training.world import World
+from glws.training import Training, TrainingConfig, World
 
 FIRSTS = PairComparison.of([0] * 4)
 RULES = ["swap", "discard"]

@@ -13,12 +13,11 @@ from torch.nn import functional
 from glws.data import WeakDataset
 from glws.data.weaken import complementary_labels
 from glws.errors import DataError
-from glws.methods.abstract import AbstractMethod
-from glws.methods.complementary import SHARES, ComplementaryLoss, ComplementaryRisk, class_risks
-from glws.methods.partial import CC
-from glws.methods.step import Step, step_of
+from glws.kinds import Labels, PartialLabels
+from glws.methods import AbstractMethod, Step, step_of
+from glws.methods._complementary import SHARES, ComplementaryLoss, ComplementaryRisk, class_risks
+from glws.methods._partial import CC
 from glws.models import build
-from glws.supervision import Labels, PartialLabels
 
 METHODS = {
     "forward": ComplementaryLoss("forward"),

@@ -31,10 +31,10 @@ from torch import Tensor
 
 from glws.data.weaken import confidence_difference
 from glws.errors import DataError
-from glws.methods.abstract import AbstractMethod
-from glws.methods.confidence_difference import ConfDiff, confidence_difference_risks
+from glws.kinds import ConfidenceDifference
+from glws.methods import AbstractMethod
+from glws.methods._confidence_difference import ConfDiff, confidence_difference_risks
 from glws.models import MLP
-from glws.supervision import ConfidenceDifference
 
 DIFFERENCE = torch.tensor([-0.6, 0.2, 0.1, -0.35], dtype=torch.float64)
 APART = ConfidenceDifference.of(DIFFERENCE)

@@ -27,11 +27,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-import glws.supervision
+import glws.kinds
 from glws.data import WeakDataset
-from glws.methods.abstract import AbstractMethod, Epoch, Setup
-from glws.methods.catalogue import METHODS, build_method
-from glws.methods.step import Outputs, Progress, State, Step, step_of
+from glws.methods import METHODS, AbstractMethod, Epoch, Outputs, Progress, Setup, State, Step, build_method, step_of
 
 HERE = Path(__file__).parent
 PAGES = [HERE.parents[1] / "docs" / "methods.md", HERE.parents[1] / "examples" / "methods_template.md"]
@@ -67,7 +65,7 @@ def floats(values: Any) -> Tensor:
 def data_of(case: Case) -> WeakDataset:
     """Instances that are their own numbers, in the groups of the case."""
     number = 1 + max(instance for groups in case["groups"] for group in groups for instance in group)
-    kinds = [getattr(glws.supervision, item["kind"]).of(**item["of"]) for item in case["kinds"]]
+    kinds = [getattr(glws.kinds, item["kind"]).of(**item["of"]) for item in case["kinds"]]
     return WeakDataset(torch.arange(number)[:, None], case["groups"], kinds)
 
 

@@ -15,11 +15,7 @@ from torch.nn import functional
 from glws.data import WeakDataset
 from glws.data.weaken import class_proportions, multi_instance, positive_unlabeled
 from glws.errors import DataError
-from glws.methods import GLWS
-from glws.methods.count_loss import CountLoss
-from glws.methods.step import step_of
-from glws.models import build
-from glws.supervision import (
+from glws.kinds import (
     AbstractSupervision,
     ClassCounts,
     Labels,
@@ -29,6 +25,9 @@ from glws.supervision import (
     Proportions,
     Unlabeled,
 )
+from glws.methods import GLWS, step_of
+from glws.methods._count_loss import CountLoss
+from glws.models import build
 
 POSITIVE = torch.tensor([0.2, 0.5, 0.7, 0.9], dtype=torch.float64)
 MASSES = (0.012, 0.151, 0.425, 0.349, 0.063)

@@ -23,10 +23,10 @@ from torch.nn import functional
 from glws.data import WeakDataset
 from glws.data.weaken import positive_unlabeled
 from glws.errors import DataError
-from glws.methods.cvir import CVIR, TED, most_positive
-from glws.methods.step import Progress
+from glws.kinds import Labels, Unlabeled
+from glws.methods import Progress
+from glws.methods._cvir import CVIR, TED, most_positive
 from glws.models import MLP
-from glws.supervision import Labels, Unlabeled
 
 POSITIVE = [0.8, 0.6]
 UNLABELED = [0.9, 0.2, 0.65, 0.4, 0.05]

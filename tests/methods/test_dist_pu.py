@@ -21,11 +21,11 @@ from torch import Tensor
 
 from glws.data import WeakDataset
 from glws.errors import DataError
-from glws.methods.dist_pu import DistPU, binary_entropy, label_distribution_loss, mixup_loss
-from glws.methods.positive_unlabeled import mixing_share
-from glws.methods.step import Progress
+from glws.kinds import Labels, Unlabeled
+from glws.methods import Progress
+from glws.methods._dist_pu import DistPU, binary_entropy, label_distribution_loss, mixup_loss
+from glws.methods._positive_unlabeled import mixing_share
 from glws.models import MLP
-from glws.supervision import Labels, Unlabeled
 
 POSITIVE = torch.tensor([0.8, 0.6], dtype=torch.float64)
 UNLABELED = torch.tensor([0.9, 0.2, 0.65, 0.4, 0.05], dtype=torch.float64)

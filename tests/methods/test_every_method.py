@@ -14,18 +14,10 @@ from glws.cli import run
 from glws.data import WeakDataset
 from glws.data.augment import Views, views
 from glws.errors import ConfigError, DataError
-from glws.methods import AbstractMethod
-from glws.methods.abstract import Setup
-from glws.methods.catalogue import METHODS, build_method, method_class
+from glws.methods import METHODS, AbstractMethod, Setup, build_method, method_class
 from glws.models import build
-from glws.training import run_folder
-from glws.training.config import TrainingConfig
-from glws.training.evaluate import Labelled
-from glws.training.loop import Fitted, Training
-from glws.training.observer import Observer
-from glws.training.run_folder import RunFolder
-from glws.training.snapshot import Snapshots
-from glws.training.world import World
+from glws.training import Fitted, Labelled, Observer, RunFolder, Snapshots, Training, TrainingConfig, World
+from glws.training import _run_folder as run_folder
 
 EPOCHS = 2
 

@@ -12,7 +12,9 @@ from torch import Tensor, nn
 from glws.data import WeakDataset
 from glws.data.weaken import class_proportions
 from glws.errors import DataError
-from glws.methods.llp_vat import (
+from glws.kinds import ClassCounts, MultiInstance, Proportions
+from glws.methods import Network, Outputs, Progress, Step
+from glws.methods._llp_vat import (
     LLPVAT,
     adversarial_direction,
     divergence,
@@ -21,10 +23,8 @@ from glws.methods.llp_vat import (
     shares_of_rows,
     unit_length,
 )
-from glws.methods.mean_proportion import MeanProportion
-from glws.methods.step import Network, Outputs, Progress, Step
+from glws.methods._mean_proportion import MeanProportion
 from glws.models import build
-from glws.supervision import ClassCounts, MultiInstance, Proportions
 
 WEIGHT = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.5]], dtype=torch.float64)
 POINT = torch.tensor([[0.5, -0.2]], dtype=torch.float64)

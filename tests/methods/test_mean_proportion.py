@@ -12,10 +12,10 @@ from torch import Tensor
 from glws.data import WeakDataset
 from glws.data.weaken import class_proportions, proportions
 from glws.errors import DataError
-from glws.methods.mean_proportion import MeanProportion
-from glws.methods.step import step_of
+from glws.kinds import AbstractSupervision, ClassCounts, MultiInstance, Proportions
+from glws.methods import step_of
+from glws.methods._mean_proportion import MeanProportion
 from glws.models import build
-from glws.supervision import AbstractSupervision, ClassCounts, MultiInstance, Proportions
 
 THREE = torch.tensor([[0.7, 0.2, 0.1], [0.3, 0.4, 0.3], [0.1, 0.1, 0.8]], dtype=torch.float64)
 

@@ -13,12 +13,10 @@ import yaml
 
 from glws.data import load
 from glws.data.sources import Source
-from glws.data.weaken.catalogue import SETTINGS, simulated
-from glws.methods import GLWS, AbstractMethod
-from glws.methods.catalogue import METHODS, build_method, method_class
+from glws.data.weaken import SETTINGS, simulated
+from glws.methods import GLWS, METHODS, AbstractMethod, build_method, method_class
 from glws.models import build
-from glws.training.config import TrainingConfig
-from glws.training.loop import fit
+from glws.training import TrainingConfig, fit
 
 ROOT = Path(__file__).parent.parent.parent
 TEXT = (ROOT / "docs" / "methods.md").read_text()

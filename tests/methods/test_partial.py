@@ -15,12 +15,11 @@ from glws import em_loss
 from glws.data import WeakDataset
 from glws.data.weaken import partial_labels
 from glws.errors import DataError
-from glws.methods.abstract import AbstractMethod
-from glws.methods.confidence_table import CONFIDENCES
-from glws.methods.partial import CC, RCR, LeveragedWeighted, WeightedCandidates
-from glws.methods.step import Outputs, Progress, Step, step_of
+from glws.kinds import Labels, PartialLabels
+from glws.methods import AbstractMethod, Outputs, Progress, Step, step_of
+from glws.methods._confidence_table import CONFIDENCES
+from glws.methods._partial import CC, RCR, LeveragedWeighted, WeightedCandidates
 from glws.models import build
-from glws.supervision import Labels, PartialLabels
 
 RC = partial(WeightedCandidates, weights_from="fresh_pass")
 METHODS = {

@@ -13,9 +13,10 @@ from torch.nn import functional
 from glws.data import WeakDataset
 from glws.data.weaken import partial_labels
 from glws.errors import DataError
-from glws.methods.abstract import Setup
-from glws.methods.confidence_table import CONFIDENCES
-from glws.methods.pico import (
+from glws.kinds import Labels, PartialLabels
+from glws.methods import Outputs, Progress, Setup, Step
+from glws.methods._confidence_table import CONFIDENCES
+from glws.methods._pico import (
     HEAD,
     PROTOTYPES,
     QUEUE,
@@ -26,14 +27,8 @@ from glws.methods.pico import (
     instance_contrast,
     moved_prototypes,
 )
-from glws.methods.step import Outputs, Progress, Step
 from glws.models import build
-from glws.supervision import Labels, PartialLabels
-from glws.training.config import TrainingConfig
-from glws.training.loop import Training
-from glws.training.observer import Observer
-from glws.training.snapshot import Snapshots
-from glws.training.world import World
+from glws.training import Observer, Snapshots, Training, TrainingConfig, World
 
 # The worked step: two instances, three classes, two dimensions, a queue of three.
 SETS = torch.tensor([[1, 1, 0], [0, 1, 1]])

@@ -30,10 +30,10 @@ from torch import Tensor
 
 from glws.data.weaken import positive_confidence
 from glws.errors import DataError
-from glws.methods.positive_confidence import Pconf
-from glws.methods.risks import surrogate
+from glws.kinds import PositiveConfidence
+from glws.methods._positive_confidence import Pconf
+from glws.methods._risks import surrogate
 from glws.models import MLP
-from glws.supervision import PositiveConfidence
 
 CONFIDENCE = torch.tensor([0.9, 0.6, 0.95, 0.4], dtype=torch.float64)
 CONFIDENT = PositiveConfidence.of(CONFIDENCE)

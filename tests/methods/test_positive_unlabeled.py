@@ -24,16 +24,16 @@ from torch.nn import functional
 
 from glws.data import WeakDataset
 from glws.errors import DataError
-from glws.methods.positive_unlabeled import (
+from glws.kinds import Labels, PairSimilarity, Unlabeled
+from glws.methods._positive_unlabeled import (
     PositiveUnlabeled,
     mixed_scores,
     mixing_share,
     positive_share,
     positive_unlabeled_parts,
 )
-from glws.methods.risks import Surrogate
+from glws.methods._risks import Surrogate
 from glws.models import MLP
-from glws.supervision import Labels, PairSimilarity, Unlabeled
 
 POSITIVE = [2.0, 0.5, -1.0]
 UNLABELED = [1.5, -0.5, -2.0, 0.0]

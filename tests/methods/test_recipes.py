@@ -12,11 +12,10 @@ from cli.small_run import write_table
 from glws.cli import run
 from glws.errors import ConfigError
 from glws.estimator import WeakClassifier
-from glws.jobs.config import JobConfig, config_of, read_config
-from glws.methods.catalogue import METHODS, build_method, method_class
+from glws.experiment import JobConfig, config_of, read_config
+from glws.methods import METHODS, build_method, method_class
 from glws.models import build
-from glws.training import TrainingConfig
-from glws.training.run_folder import RunFolder
+from glws.training import RunFolder, TrainingConfig
 
 KNOWN = [
     "proden",

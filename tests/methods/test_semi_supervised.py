@@ -9,7 +9,9 @@ from torch.nn import functional
 
 from glws.data import Groups, WeakDataset, load
 from glws.errors import DataError
-from glws.methods.semi_supervised import (
+from glws.kinds import Labels, Unlabeled
+from glws.methods import Progress, Step, step_of
+from glws.methods._semi_supervised import (
     AbstractSemiSupervised,
     FixMatch,
     FreeMatch,
@@ -18,9 +20,7 @@ from glws.methods.semi_supervised import (
     confidence_weights,
     fairness_term,
 )
-from glws.methods.step import Progress, Step, step_of
 from glws.models import MLP
-from glws.supervision import Labels, Unlabeled
 
 WEAK = [[4, 0.5, 0], [0.2, 3.9, 0.1], [1, 1.2, 0.3], [0.1, 0.2, 2]]
 STRONG = [[2, 0, 0.5], [0, 1, 0], [0.3, 0.2, 0.1], [0, 0.5, 1.5]]

@@ -21,11 +21,11 @@ from torch import Tensor
 from glws.data import WeakDataset
 from glws.data.weaken import similar_dissimilar_unlabeled
 from glws.errors import DataError
-from glws.methods.risks import Surrogate, surrogate
-from glws.methods.similar_dissimilar import DU, SD, SU, SimilarDissimilarUnlabeled, Weights, pair_parts
-from glws.methods.similarity import RiskSD
-from glws.models.linear import Linear
-from glws.supervision import Labels, PairSimilarity, Unlabeled
+from glws.kinds import Labels, PairSimilarity, Unlabeled
+from glws.methods._risks import Surrogate, surrogate
+from glws.methods._similar_dissimilar import DU, SD, SU, SimilarDissimilarUnlabeled, Weights, pair_parts
+from glws.methods._similarity import RiskSD
+from glws.models import Linear
 
 SIMILAR, DISSIMILAR = [1.2, 0.8, -0.6, -1.5], [0.9, -0.7, -0.2, 1.1]
 UNLABELED = [0.4, 1.6, -1.2]

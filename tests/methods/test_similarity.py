@@ -28,17 +28,16 @@ from methods.toy_pairs import (
 )
 from torch import Tensor
 
+from glws._objective import em_loss
 from glws.data import WeakDataset
 from glws.data.weaken import pair_similarity
 from glws.errors import DataError
-from glws.methods.abstract import AbstractMethod
-from glws.methods.risks import Correction, Surrogate, surrogate
-from glws.methods.similarity import KCL, MCL, RiskSD
-from glws.methods.step import Step
-from glws.methods.uum import UUM
+from glws.kinds import PairSimilarity
+from glws.methods import AbstractMethod, Step
+from glws.methods._risks import Correction, Surrogate, surrogate
+from glws.methods._similarity import KCL, MCL, RiskSD
+from glws.methods._uum import UUM
 from glws.models import MLP
-from glws.objective import em_loss
-from glws.supervision import PairSimilarity
 
 ALIKE = PairSimilarity.of([0, 1, 1, 0])
 METHODS = [RiskSD(0.4), RiskSD(0.8, "logistic"), MCL(), KCL()]

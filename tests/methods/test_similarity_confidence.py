@@ -33,11 +33,11 @@ from torch import Tensor
 from glws.data import WeakDataset
 from glws.data.weaken import similarity_confidence
 from glws.errors import DataError
-from glws.methods.abstract import AbstractMethod
-from glws.methods.risks import surrogate
-from glws.methods.similarity_confidence import Sconf, corrected_similarity_risk, similarity_confidence_risks
+from glws.kinds import SimilarityConfidence
+from glws.methods import AbstractMethod
+from glws.methods._risks import surrogate
+from glws.methods._similarity_confidence import Sconf, corrected_similarity_risk, similarity_confidence_risks
 from glws.models import MLP
-from glws.supervision import SimilarityConfidence
 
 CONFIDENCE = torch.tensor([0.30, 0.85, 0.62, 0.10], dtype=torch.float64)
 CONFIDENT = SimilarityConfidence.of(CONFIDENCE)

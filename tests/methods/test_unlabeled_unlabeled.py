@@ -23,11 +23,11 @@ from methods.toy_unlabeled import (
 from glws.data import WeakDataset
 from glws.data.weaken import unlabeled_unlabeled
 from glws.errors import DataError
-from glws.methods.positive_unlabeled import positive_unlabeled_parts
-from glws.methods.risks import Surrogate, surrogate
-from glws.methods.unlabeled_unlabeled import UnlabeledUnlabeled, two_set_parts, two_set_weights
+from glws.kinds import Labels, Unlabeled
+from glws.methods._positive_unlabeled import positive_unlabeled_parts
+from glws.methods._risks import Surrogate, surrogate
+from glws.methods._unlabeled_unlabeled import UnlabeledUnlabeled, two_set_parts, two_set_weights
 from glws.models import MLP
-from glws.supervision import Labels, Unlabeled
 
 FIRST, OTHER = [1.5, -0.5, 0.8, 2.0], [-1.0, 0.3, -2.0]
 HIGH, LOW = [3.0, 4.0, 2.5], [-3.0, -4.0, -2.0]

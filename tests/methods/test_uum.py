@@ -16,12 +16,7 @@ from glws.data import WeakDataset
 from glws.data.weaken import class_proportions, multi_instance, pair_similarity
 from glws.errors import DataError
 from glws.inference import infer
-from glws.methods import GLWS
-from glws.methods.count_loss import CountLoss
-from glws.methods.step import Progress, step_of
-from glws.methods.uum import UUM
-from glws.models import build
-from glws.supervision import (
+from glws.kinds import (
     AbstractSupervision,
     ClassCounts,
     Labels,
@@ -30,6 +25,10 @@ from glws.supervision import (
     PresentClasses,
     Proportions,
 )
+from glws.methods import GLWS, Progress, step_of
+from glws.methods._count_loss import CountLoss
+from glws.methods._uum import UUM
+from glws.models import build
 
 POSITIVE = torch.tensor([0.2, 0.5, 0.7, 0.9], dtype=torch.float64)
 BINARY = torch.stack([1 - POSITIVE, POSITIVE], 1).log()

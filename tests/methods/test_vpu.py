@@ -22,12 +22,11 @@ from torch.nn import functional
 
 from glws.data import WeakDataset
 from glws.errors import DataError
-from glws.methods.abstract import Epoch
-from glws.methods.positive_unlabeled import mixing_share
-from glws.methods.step import Progress
-from glws.methods.vpu import VPU, mixup_consistency, variational_risk
+from glws.kinds import Labels
+from glws.methods import Epoch, Progress
+from glws.methods._positive_unlabeled import mixing_share
+from glws.methods._vpu import VPU, mixup_consistency, variational_risk
 from glws.models import MLP
-from glws.supervision import Labels
 
 PHI_POSITIVE = torch.tensor([0.8, 0.6], dtype=torch.float64)
 PHI_UNLABELED = torch.tensor([0.9, 0.2, 0.65, 0.4], dtype=torch.float64)

@@ -8,14 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from glws.data import WeakDataset
-from glws.data.dataset import Batch
+from glws.data import Batch, WeakDataset
 from glws.data.weaken import Weakened
 from glws.errors import DataError
-from glws.methods.abstract import AbstractMethod
-from glws.methods.risks import Surrogate, surrogate
-from glws.methods.step import Outputs, Step, step_of
-from glws.supervision import AbstractSupervision, Labels
+from glws.kinds import AbstractSupervision, Labels
+from glws.methods import AbstractMethod, Outputs, Step, step_of
+from glws.methods._risks import Surrogate, surrogate
 
 SIX_DIGITS = 6e-7
 """Of numbers that are worked out by hand and written down with six digits."""

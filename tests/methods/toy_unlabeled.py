@@ -9,10 +9,9 @@ from torch import Tensor
 
 from glws.data import WeakDataset
 from glws.data.weaken import positive_unlabeled
-from glws.methods.abstract import AbstractMethod, Epoch, Setup
-from glws.methods.risks import Surrogate, surrogate
-from glws.methods.step import Outputs, Progress, Step
-from glws.supervision import Labels, PairSimilarity, Unlabeled
+from glws.kinds import Labels, PairSimilarity, Unlabeled
+from glws.methods import AbstractMethod, Epoch, Outputs, Progress, Setup, Step
+from glws.methods._risks import Surrogate, surrogate
 
 SIX_DIGITS = 6e-7
 """Of numbers that are worked out by hand and written down with six digits."""

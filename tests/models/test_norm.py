@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from glws.models import build
-from glws.models.norm import ActiveNorm, active_norm, active_norm_backward, fits
+from glws.models._norm import ActiveNorm, active_norm, active_norm_backward, fits
 
 HAS_CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if HAS_CUDA else "cpu"
@@ -61,7 +61,7 @@ def test_a_network_learns_with_the_kernels_what_it_learns_without(
     images = torch.rand(8, 3, 16, 16, generator=torch.Generator().manual_seed(0)).to(DEVICE)
 
     def learned(dtype: torch.dtype, has_kernels: bool) -> dict[str, Tensor]:
-        monkeypatch.setattr("glws.models.norm.fits", lambda maps: has_kernels)
+        monkeypatch.setattr("glws.models._norm.fits", lambda maps: has_kernels)
         network = build("wrn_28_2", (3, 16, 16), 10).to(DEVICE, dtype, memory_format=torch.channels_last).train()
         for layer in network.modules():
             if isinstance(layer, ActiveNorm):

@@ -8,9 +8,9 @@ import torch
 from paper.made_up import tiny
 from tiny_clip import TinyClip, letters, open_clip
 
+from glws._seeds import derived_generator
 from glws.data.weaken import ClipScorer, positive_scores
 from glws.errors import DataError, FileError
-from glws.training.seeds import derived_generator
 from reproduction import cells
 from reproduction import running as running_module
 from reproduction.__main__ import run as command

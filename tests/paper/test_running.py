@@ -17,8 +17,7 @@ from paper.made_up import tiny
 
 from glws.data import Source, load
 from glws.errors import RunError
-from glws.training.observer import Observer
-from glws.training.run_folder import RunFolder
+from glws.training import Observer, RunFolder
 from reproduction import cell, cells
 from reproduction import confidence as confidence_module
 from reproduction import pool as pool_module

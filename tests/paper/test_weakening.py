@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from glws.data.groups import Groups
+from glws.data import Groups
 from glws.data.weaken import Weakened
 from glws.errors import DataError
 from reproduction import DATASETS, Cell, cell, cells

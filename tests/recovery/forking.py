@@ -21,8 +21,7 @@ from damage import everything
 
 import glws
 from glws.cli import run
-from glws.training.checkpoint import latest
-from glws.training.run_folder import CHECKPOINTS, RunFolder
+from glws.training import CHECKPOINTS, RunFolder, latest
 
 JOB = ["train", "training.epochs=3", "training.batch_size=16", "training.save_every=0", "--out", "run"]
 RESUME = ["train", "--resume", "run"]

@@ -15,8 +15,7 @@ from recovery.forking import forked as forked_alone
 from recovery.test_shards import columns, written
 
 from glws.cli import run
-from glws.training.checkpoint import latest
-from glws.training.run_folder import CHECKPOINTS, RunFolder
+from glws.training import CHECKPOINTS, RunFolder, latest
 
 JOB = [
     *("train", "--data", "../bags.yaml", "data.held_out=0.2", "model.hidden=[16]", "method.e_step=same"),

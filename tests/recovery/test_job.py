@@ -10,11 +10,8 @@ import torch
 import yaml
 
 from glws.errors import RunError
-from glws.jobs.config import JobConfig, config_of
-from glws.jobs.job import SCALING, Job, resumed
-from glws.training.observer import Observer
-from glws.training.run_folder import RunFolder
-from glws.training.world import World
+from glws.experiment import SCALING, Job, JobConfig, config_of, resumed
+from glws.training import Observer, RunFolder, World
 
 
 def config(folder: Path, shift: float = 0.0) -> JobConfig:

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from recovery.processes import free_port
 
-from glws.training.checkpoint import latest
-from glws.training.run_folder import CHECKPOINTS, RunFolder
+from glws.training import CHECKPOINTS, RunFolder, latest
 
 HERE = Path(__file__).parent
 JOB = ["train", "training.batch_size=16", "training.save_every=1000000", "--out", "run"]
@@ -54,7 +53,7 @@ from pathlib import Path
 print(sorted(task.read_text().strip() for task in Path("/proc/self/task").glob("*/comm")))
 """
 LEAVING = """
-from glws.training.world import join_world, leave_world
+from glws.training._world import join_world, leave_world
 world = join_world()
 import torch._dynamo  # as the optimisers do, once training begins
 world.wait()
@@ -107,7 +106,7 @@ def test_a_training_that_cannot_begin_is_one_line_and_leaves_the_world_too() -> 
 FROZEN = """
 import os, sys, time
 from glws.cli import run
-from glws.training.loop import Training
+from glws.training import Training
 
 def freeze(training):
     time.sleep(10)

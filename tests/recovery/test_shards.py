@@ -12,10 +12,9 @@ import pytest
 import torch
 from pyarrow import parquet
 
-from glws.data import read_table
-from glws.data.tables import _hashing
-from glws.data.tables.shard import ShardInstances, shard_bounds
-from glws.data.tables.table import Table
+from glws.data import ShardInstances, read_table
+from glws.data.tables import Table, _hashing
+from glws.data.tables._shard import shard_bounds
 from glws.errors import DataError
 
 ABOUT = {

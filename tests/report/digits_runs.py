@@ -9,14 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from glws import infer
-from glws.automata.drawing import automaton_svg
-from glws.data import load, weaken
-from glws.data.groups import Groups
+from glws.automata import automaton_svg
+from glws.data import Groups, load, weaken
 from glws.data.weaken import Weakened
 from glws.evaluation import confusion, reliability_curve, scores, weak_scores
 from glws.inference import Posterior
+from glws.kinds import AbstractSupervision
 from glws.report import Example, Instance, KnownPart, RunContent, Surprise
-from glws.supervision import AbstractSupervision
 
 BATCHES = 15
 

@@ -7,7 +7,7 @@ from report.small_runs import instance, small_run
 from glws.errors import DataError
 from glws.evaluation import ReliabilityCurve
 from glws.report import Example, KnownPart, Surprise, page
-from glws.report.scores import best_row
+from glws.report._scores import best_row
 
 WRONG = [
     (

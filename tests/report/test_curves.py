@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from glws.report.curves import MAX_POINTS, comparison_charts, logged_numbers, place_name, run_charts
+from glws.report._curves import MAX_POINTS, comparison_charts, logged_numbers, place_name, run_charts
 
 
 def polylines(plot: str) -> list[int]:

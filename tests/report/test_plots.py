@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from glws.evaluation import ReliabilityCurve
-from glws.report.axes import Axis, fitting, padded_range, round_ticks
-from glws.report.heat_map import LEVELS, confusion_map, mistakes
-from glws.report.plots import Line, belief_bars, line_chart, reliability_diagram, size_histogram
+from glws.report._axes import Axis, fitting, padded_range, round_ticks
+from glws.report._heat_map import LEVELS, confusion_map, mistakes
+from glws.report._plots import Line, belief_bars, line_chart, reliability_diagram, size_histogram
 
 Element = ElementTree.Element
 ROUNDED = 0.11  # coordinates are written to a tenth

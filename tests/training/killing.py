@@ -15,10 +15,10 @@ from pathlib import Path
 
 import torch
 
+from glws._files import FolderLock
 from glws.errors import GlwsError
-from glws.files import FolderLock
-from glws.training.checkpoint import Checkpoint, latest, save
-from glws.training.run_folder import RunFolder
+from glws.training import RunFolder, latest
+from glws.training._checkpoint import Checkpoint, save
 
 STEPS, EVERY = 60, 5
 CONFIG = {"lr": 0.1, "seed": 3}

@@ -14,10 +14,11 @@ from safetensors.torch import _TYPES
 from torch import Tensor
 
 from glws.errors import CheckpointError, DataError, FileError
-from glws.training import checkpoint as module
-from glws.training.checkpoint import Checkpoint, latest, load, save, sound
-from glws.training.sealed import read_sealed
-from glws.training.tensor_file import TensorFile
+from glws.training import _checkpoint as module
+from glws.training import latest
+from glws.training._checkpoint import Checkpoint, load, save, sound
+from glws.training._sealed import read_sealed
+from glws.training._tensor_file import TensorFile
 
 V1 = Path(__file__).parent / "fixtures" / "v1" / "checkpoints"
 SUPPORTED = sorted(set(_TYPES.values()), key=str)

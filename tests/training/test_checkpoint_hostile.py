@@ -14,9 +14,9 @@ import torch
 from damage import everything
 
 from glws.errors import CheckpointError
-from glws.training.checkpoint import load
-from glws.training.sealed import write_sealed
-from glws.training.tensor_file import encoded, write_tensors
+from glws.training._checkpoint import load
+from glws.training._sealed import write_sealed
+from glws.training._tensor_file import encoded, write_tensors
 
 # Sealed as we would, so that only the content can give them away
 

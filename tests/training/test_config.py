@@ -9,11 +9,12 @@ from typing import Any, get_type_hints
 
 import pytest
 
+from glws._rules import rule_of
 from glws.errors import ConfigError
-from glws.jobs.config import DataConfig, JobConfig, MethodConfig, NamedConfig, config_of
-from glws.methods.catalogue import METHODS, build_method, method_class
-from glws.rules import rule_of
-from glws.training.config import TrainingConfig
+from glws.experiment import DataConfig, JobConfig, NamedConfig, config_of
+from glws.experiment._config import MethodConfig
+from glws.methods import METHODS, build_method, method_class
+from glws.training import TrainingConfig
 
 NAN, WRONG_TYPE = float("nan"), 1j
 WRONG_VALUES: dict[type[Any], dict[str, list[Any]]] = {

@@ -7,13 +7,11 @@ import torch
 from torch import Tensor
 
 from glws import infer
-from glws.data import WeakDataset
-from glws.data.tables.shard import ShardInstances
+from glws.data import ShardInstances, WeakDataset
 from glws.evaluation import scores
-from glws.supervision import Labels, Proportions
-from glws.training import evaluate
-from glws.training.evaluate import Labelled, held_out_scores, labelled_scores, log_probs_of, posteriors
-from glws.training.world import World
+from glws.kinds import Labels, Proportions
+from glws.training import Labelled, World, held_out_scores, labelled_scores, log_probs_of, posteriors
+from glws.training import _evaluate as evaluate
 
 WEIGHTS = torch.tensor([[1.0, -0.5], [0.3, 0.2], [-1.0, 0.7]], dtype=torch.float64)
 

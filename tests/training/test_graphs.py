@@ -7,15 +7,12 @@ from torch import Tensor, nn
 from glws.data import WeakDataset
 from glws.data.augment import views
 from glws.errors import ConfigError
+from glws.kinds import ClassCounts
 from glws.methods import GLWS
 from glws.models import build
-from glws.supervision import ClassCounts
-from glws.training.config import TrainingConfig
-from glws.training.devices import repeatable
-from glws.training.graphs import ViewGraphs, fill_by_repeating, padded_size
-from glws.training.loop import Training
-from glws.training.network import Forward
-from glws.training.world import World
+from glws.training import Forward, Training, TrainingConfig, World
+from glws.training._devices import repeatable
+from glws.training._graphs import ViewGraphs, fill_by_repeating, padded_size
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 GPU = torch.device("cuda", 0)

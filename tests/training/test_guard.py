@@ -8,10 +8,9 @@ import math
 import pytest
 import torch
 
-from glws.data import WeakDataset
-from glws.data.groups import Groups
-from glws.supervision import Labels, MultiInstance, Proportions
-from glws.training.guard import MOST_GROUPS, collapse, implied_rates
+from glws.data import Groups, WeakDataset
+from glws.kinds import Labels, MultiInstance, Proportions
+from glws.training._guard import MOST_GROUPS, collapse, implied_rates
 
 
 def enumerated(data: WeakDataset, rates: torch.Tensor) -> torch.Tensor:

@@ -8,13 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from glws.data import WeakDataset
-from glws.data.dataset import Batch
-from glws.methods import GLWS
-from glws.methods.step import step_of
-from glws.supervision import Labels, Proportions, Unlabeled
-from glws.training import host_objective
-from glws.training.host_objective import loss_on_host
+from glws.data import Batch, WeakDataset
+from glws.kinds import Labels, Proportions, Unlabeled
+from glws.methods import GLWS, step_of
+from glws.training import _host_objective as host_objective
+from glws.training._host_objective import loss_on_host
 
 
 def unlabeled_groups(count: str) -> Unlabeled:
@@ -67,5 +65,5 @@ def test_what_the_device_answers_alone_is_left_to_it(monkeypatch: pytest.MonkeyP
     counts = WeakDataset(torch.zeros(6, 1), [[0, 1, 2], [3, 4, 5]], Proportions.of([1, 2]))
     batch, views = counts.batch([torch.arange(2)]), {"strong": torch.zeros(6, 2)}
     assert loss_on_host(GLWS(), step_of(batch, views)) is not None
-    monkeypatch.setattr("glws.inference.forms.Counts.is_unwatched", lambda form, device: True)
+    monkeypatch.setattr("glws.inference._forms.Counts.is_unwatched", lambda form, device: True)
     assert loss_on_host(GLWS(), step_of(batch, views)) is None

@@ -10,15 +10,12 @@ import torch
 
 from glws import WeakClassifier
 from glws.data import Groups, WeakDataset
-from glws.jobs.config import config_of
-from glws.jobs.job import Job
+from glws.experiment import Job, config_of
+from glws.kinds import Labels, Proportions, Unlabeled
 from glws.methods import GLWS
 from glws.models import build
-from glws.supervision import Labels, Proportions, Unlabeled
-from glws.training import TrainingConfig, World, fit
-from glws.training.length import with_length
-from glws.training.loop import Training
-from glws.training.order import Order
+from glws.training import Order, Training, TrainingConfig, World, fit
+from glws.training._length import with_length
 
 
 def bags(number: int, size: int) -> WeakDataset:
@@ -77,8 +74,8 @@ def test_the_command_line_fit_and_the_estimator_train_equally_long(
     (tmp_path / "bags.yaml").write_text(
         "data: bags.csv\nfeatures: 'f*'\nclasses: [down, up]\ngroup: bag\nkind: proportions\nweak: {count: n}\n"
     )
-    monkeypatch.setattr("glws.training.length.MOST_EPOCHS", 4)
-    monkeypatch.setattr("glws.training.length.FEWEST_EPOCHS", 1)
+    monkeypatch.setattr("glws.training._length.MOST_EPOCHS", 4)
+    monkeypatch.setattr("glws.training._length.FEWEST_EPOCHS", 1)
     content = {"data": {"table": str(tmp_path / "bags.yaml"), "held_out": 0}, "model": {"name": "linear"}}
     job = Job.ready(config_of(content), World())
     assert (job.config.training.epochs, job.config.training.batch_size) == (4, (32,))

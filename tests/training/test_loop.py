@@ -12,23 +12,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from glws.data import WeakDataset
+from glws.data import Groups, WeakDataset
 from glws.data.augment import views
-from glws.data.groups import Groups
 from glws.errors import CheckpointError, DataError
 from glws.evaluation import as_if_even, scores
-from glws.methods import GLWS, AbstractMethod, Supervised
-from glws.methods.abstract import Epoch, Setup
-from glws.methods.step import State, Step
+from glws.kinds import ClassCounts, Labels, Proportions, Unlabeled
+from glws.methods import GLWS, AbstractMethod, Epoch, Setup, State, Step, Supervised
 from glws.models import build
-from glws.supervision import ClassCounts, Labels, Proportions, Unlabeled
-from glws.training.config import TrainingConfig
-from glws.training.evaluate import Labelled
-from glws.training.loop import Fitted, Training, fit
-from glws.training.observer import Observer
-from glws.training.run_folder import RunFolder
-from glws.training.snapshot import Snapshots
-from glws.training.world import World
+from glws.training import Fitted, Labelled, Observer, RunFolder, Snapshots, Training, TrainingConfig, World, fit
 
 
 def bags(seed: int = 0, number: int = 12) -> WeakDataset:

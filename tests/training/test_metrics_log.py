@@ -14,7 +14,8 @@ import pytest
 from damage import damaged, everything, overwrite
 
 from glws.errors import DataError, FileError
-from glws.training.metrics_log import MetricsLog, TensorBoardMirror
+from glws.training import TensorBoardMirror
+from glws.training._metrics_log import MetricsLog
 
 
 @pytest.fixture(autouse=True)

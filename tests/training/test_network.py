@@ -5,9 +5,8 @@ import torch
 from torch import Tensor, nn
 
 from glws.models import build
-from glws.training.config import TrainingConfig
-from glws.training.network import Forward, WithFeatures, average, averaged_copy, number_of_features
-from glws.training.world import World
+from glws.training import Forward, TrainingConfig, World
+from glws.training._network import WithFeatures, average, averaged_copy, number_of_features
 
 CPU = torch.device("cpu")
 

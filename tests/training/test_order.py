@@ -9,8 +9,8 @@ import torch
 
 from glws.data import WeakDataset
 from glws.errors import ConfigError
-from glws.supervision import Labels, Proportions
-from glws.training.order import Order
+from glws.kinds import Labels, Proportions
+from glws.training import Order
 
 
 @pytest.mark.parametrize(("sizes", "batch"), [((23,), (5,)), ((23, 4), (5, 2)), ((7, 100), (3, 9)), ((5, 0), (2, 2))])

@@ -16,10 +16,10 @@ import torch
 from damage import damaged, everything, overwrite
 
 from glws.errors import CheckpointError, ConfigError, DataError, FileError, GlwsError, RunError
-from glws.training.checkpoint import Checkpoint
-from glws.training.run_folder import RunFolder
-from glws.training.sealed import write_sealed
-from glws.training.surroundings import git_state
+from glws.training import RunFolder
+from glws.training._checkpoint import Checkpoint
+from glws.training._sealed import write_sealed
+from glws.training._surroundings import git_state
 
 V1 = Path(__file__).parent / "fixtures" / "v1"
 CONFIG = {"data": "digits", "lr": 1e-05, "classes": ["no", "1e5", "ü\n"], "deep": {"none": None, "inf": math.inf}}
@@ -105,7 +105,7 @@ def test_the_commit_is_that_of_the_users_folder(tmp_path, monkeypatch):
 def test_times_are_only_where_they_belong(path, tmp_path, monkeypatch):
     folders = [tmp_path / "a", tmp_path / "b"]
     for number, folder in enumerate(folders):
-        monkeypatch.setattr("glws.training.run_folder.now", lambda number=number: f"time {number}")
+        monkeypatch.setattr("glws.training._run_folder.now", lambda number=number: f"time {number}")
         with RunFolder.create(folder, CONFIG, seed=3, command=[str(number)]) as run:
             run.metrics.append({"step": 1})
             run.save(1, Checkpoint({"w": torch.ones(2)}))
@@ -144,7 +144,7 @@ def test_processes_that_ask_for_the_next_free_folder_at_once_get_different_ones(
 
 
 def test_a_next_folder_that_cannot_be_begun_leaves_nothing(path, monkeypatch):
-    monkeypatch.setattr("glws.training.run_folder._begin", lambda *given: [][0])
+    monkeypatch.setattr("glws.training._run_folder._begin", lambda *given: [][0])
     with pytest.raises(IndexError):
         RunFolder.create_next(path, CONFIG, seed=0)
     assert list(path.parent.iterdir()) == []
@@ -164,7 +164,7 @@ def test_a_run_that_begins_between_looking_and_locking_is_not_overwritten(path, 
         monkeypatch.undo()
         RunFolder.create(folder, {"lr": 5}, seed=0).close()
 
-    monkeypatch.setattr("glws.training.run_folder.make_folder", overtaken)
+    monkeypatch.setattr("glws.training._run_folder.make_folder", overtaken)
     with pytest.raises(RunError, match="already holds a run"):
         RunFolder.create(path, CONFIG, seed=0)
     assert RunFolder.open(path).config == {"lr": 5}
@@ -196,7 +196,7 @@ def test_a_config_that_is_not_plain_is_refused_before_anything_is_made(config, m
 
 
 def test_a_config_that_could_not_be_read_back_for_its_length_is_refused(path, monkeypatch):
-    monkeypatch.setattr("glws.training.run_folder.MAX_BYTES", 1000)
+    monkeypatch.setattr("glws.training._run_folder.MAX_BYTES", 1000)
     with pytest.raises(ConfigError, match="config: a configuration is shorter than 1,000 bytes"):
         RunFolder.create(path, {"a": "x" * 1000}, seed=0)
     assert not path.parent.exists()

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from glws.training.config import TrainingConfig
-from glws.training.schedule import (
+from glws.training import TrainingConfig
+from glws.training._schedule import (
     build_optimizer,
     learning_rate,
     optimizer_tensors,

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from glws.training.signals import StopSignals
+from glws.training._signals import StopSignals
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -9,16 +9,20 @@ import torch
 
 from glws.data import WeakDataset
 from glws.errors import CheckpointError
+from glws.kinds import Proportions
 from glws.methods import GLWS
 from glws.models import build
-from glws.supervision import Proportions
-from glws.training.checkpoint import latest
-from glws.training.config import TrainingConfig
-from glws.training.loop import Training
-from glws.training.observer import Observer
-from glws.training.run_folder import CHECKPOINTS, RunFolder
-from glws.training.snapshot import Snapshots, trained_weights
-from glws.training.world import World
+from glws.training import (
+    CHECKPOINTS,
+    Observer,
+    RunFolder,
+    Snapshots,
+    Training,
+    TrainingConfig,
+    World,
+    latest,
+    trained_weights,
+)
 
 
 def training(seed: int = 0, **options: object) -> Training:

@@ -9,16 +9,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from glws._objective import Multiclass
 from glws.data import WeakDataset
 from glws.data.augment import Views, views
-from glws.inference.automata_form import by_enumeration, spelled_out
-from glws.inference.forms import Counts, Solution
-from glws.inference.joint.forms import JointCounts, PresenceSet
-from glws.methods import GLWS
-from glws.models import build
-from glws.objective import Multiclass
-from glws.supervision import (
+from glws.inference import Counts, JointCounts, PresenceSet, Solution
+from glws.inference._automata_form import by_enumeration, spelled_out
+from glws.kinds import (
     ClassCounts,
+    ExpectedCount,
     Labels,
     MultiInstance,
     PairSimilarity,
@@ -27,10 +25,11 @@ from glws.supervision import (
     Proportions,
     Unlabeled,
 )
-from glws.supervision.expected_count import ExpectedCount
-from glws.training import TrainingConfig, World, step_graphs
-from glws.training.loop import Training
-from glws.training.step_graphs import Packed, StepGraphs
+from glws.methods import GLWS
+from glws.models import build
+from glws.training import Training, TrainingConfig, World
+from glws.training import _step_graphs as step_graphs
+from glws.training._step_graphs import Packed, StepGraphs
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -50,7 +49,7 @@ class CalledAgain:
 def called(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything can be recorded, by calling it."""
     monkeypatch.setattr(step_graphs, "Replayed", CalledAgain)
-    monkeypatch.setattr("glws.inference.forms.AbstractForm.is_unwatched", lambda form, device: True)
+    monkeypatch.setattr("glws.inference._forms.AbstractForm.is_unwatched", lambda form, device: True)
     for kind in (Counts, JointCounts, PresenceSet, ExpectedCount):
         monkeypatch.setattr(kind, "is_unwatched", lambda form, device: True)
 

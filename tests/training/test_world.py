@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from glws.training.world import World
+from glws.training import World
 
 TOGETHER = Path(__file__).parent / "together.py"
 

@@ -16,15 +16,11 @@ from pathlib import Path
 import torch
 
 from glws.data import WeakDataset
+from glws.kinds import Labels, Proportions
 from glws.methods import GLWS
 from glws.models import build
-from glws.supervision import Labels, Proportions
-from glws.training.config import TrainingConfig
-from glws.training.evaluate import Labelled
-from glws.training.loop import fit
-from glws.training.run_folder import RunFolder
-from glws.training.snapshot import Snapshots
-from glws.training.world import World, join_world, leave_world
+from glws.training import Labelled, RunFolder, Snapshots, TrainingConfig, World, fit
+from glws.training._world import join_world, leave_world
 
 STEPS_PER_EPOCH = 5
 

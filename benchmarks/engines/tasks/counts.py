@@ -10,8 +10,7 @@ import torch
 from benchmarks.engines.contest import BY_HAND, OURS, PARTIAL, YARDSTICK, Answer, Call, Contestant, Task, nothing
 from benchmarks.engines.peers import circuits, connectionist, distributions, jax_chains, recursions, torch_chains
 from benchmarks.engines.tasks.inputs import GROUPS, CountInputs, count_inputs
-from glws.inference import Counts, infer
-from glws.inference.counts import Exactly, count_posterior
+from glws.inference import Counts, Exactly, count_posterior, infer
 
 DYNAMAX = ("jax", "dynamax")
 

@@ -10,12 +10,12 @@ from benchmarks.engines.peers import circuits, recursions
 from benchmarks.engines.tasks.inputs import pair_inputs
 from glws.automata import all_equal
 from glws.inference import infer
-from glws.inference.closed import pairs
+from glws.inference._closed import pairs
 
 
 def compiled(log_probs: Tensor) -> Call:
     """The compiled kernel."""
-    from glws.inference.compiled_pairs import compiled_pair_posterior
+    from glws.inference._compiled_pairs import compiled_pair_posterior
 
     lengths, same = torch.full((len(log_probs),), 2), _same(log_probs)
     return lambda: Answer(*compiled_pair_posterior(log_probs, lengths, same))

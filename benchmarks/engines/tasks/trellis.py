@@ -7,13 +7,13 @@ import torch
 from benchmarks.engines.contest import BY_HAND, OURS, YARDSTICK, Answer, Call, Contestant, Task
 from benchmarks.engines.peers import connectionist, jax_chains, recursions, torch_chains
 from benchmarks.engines.tasks.inputs import CLASSES, GROUPS, STATES, TrellisInputs, trellis_inputs
-from glws.inference import infer
-from glws.inference.trellis import build, trellis_posterior
+from glws.inference import infer, trellis_posterior
+from glws.inference._trellis import build
 
 
 def compiled(inputs: TrellisInputs) -> Call:
     """The compiled kernel."""
-    from glws.inference.compiled_trellis import compiled_posterior
+    from glws.inference._compiled_trellis import compiled_posterior
 
     lengths, index, automata = _lengths(inputs), torch.zeros(GROUPS, dtype=torch.int64), (inputs.automaton,)
     return lambda: Answer(*compiled_posterior(inputs.log_probs, lengths, automata, index))

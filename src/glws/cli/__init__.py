@@ -9,14 +9,16 @@ from typing import Annotated, Any
 import typer
 
 from glws._version import __version__
-from glws.cli.data import data
-from glws.cli.doctor import doctor
-from glws.cli.explain import explain
-from glws.cli.failures import report_failure
-from glws.cli.labels import label, predict
-from glws.cli.methods import methods
-from glws.cli.report import report
-from glws.cli.train import train
+from glws.cli._data import data
+from glws.cli._doctor import doctor
+from glws.cli._explain import explain
+from glws.cli._failures import UsageError as UsageError
+from glws.cli._failures import report_failure
+from glws.cli._labels import label, predict
+from glws.cli._methods import methods
+from glws.cli._progress import watching as watching
+from glws.cli._report import report
+from glws.cli._train import train
 
 COMMANDS: list[tuple[str, Callable[..., Any]]] = [
     ("train", train),

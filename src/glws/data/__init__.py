@@ -1,10 +1,25 @@
 """Data: published sets, own tables, groups of instances with what is known about them."""
 
+from glws.data._columns import column_remarks as column_remarks
+from glws.data._columns import lost_values as lost_values
+from glws.data._dataset import Batch as Batch
+from glws.data._dataset import BatchPart as BatchPart
+from glws.data._dataset import Instances as Instances
+from glws.data._dataset import TensorInstances as TensorInstances
+from glws.data._dataset import WeakDataset as WeakDataset
+from glws.data._dataset import instances_of as instances_of
+from glws.data._doctor import Finding as Finding
+from glws.data._doctor import examine as examine
+from glws.data._doctor import names_are_known as names_are_known
+from glws.data._groups import Groups as Groups
+from glws.data._learnable import check_learnable as check_learnable
+from glws.data._scaling import Scaling as Scaling
 from glws.data._scaling import scaled as scaled
 from glws.data._scaling import scaling_of as scaling_of
-from glws.data.dataset import Batch as Batch
-from glws.data.dataset import WeakDataset as WeakDataset
-from glws.data.groups import Groups as Groups
+from glws.data._split import not_held_out as not_held_out
+from glws.data._split import split as split
+from glws.data.augment import Views as Views
+from glws.data.augment import views as views
 from glws.data.sources import SOURCES as SOURCES
 from glws.data.sources import ClassSplit as ClassSplit
 from glws.data.sources import ImageFiles as ImageFiles
@@ -20,3 +35,6 @@ from glws.data.tables import Table as Table
 from glws.data.tables import WeakBlock as WeakBlock
 from glws.data.tables import read_description as read_description
 from glws.data.tables import read_table as read_table
+from glws.data.tables._description import read_yaml as read_yaml
+from glws.data.tables._kinds import KINDS as KINDS
+from glws.data.tables._shard import ShardInstances as ShardInstances

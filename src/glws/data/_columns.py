@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from glws.data._scaling import Scaling, scaled
 
 if TYPE_CHECKING:
-    from glws.data.tables.description import Description
-    from glws.data.tables.table import Table
+    from glws.data.tables._description import Description
+    from glws.data.tables._table import Table
 
 ROWS_LOOKED_AT = 4096
 """Distinct values are counted in this many rows, evenly taken: among more of them float32 loses a few of any column."""

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from glws.supervision import AbstractSupervision
+from glws.kinds import AbstractSupervision
 
 FEW_GROUPS = 20
 """So many often suffice to settle a question."""
@@ -22,7 +22,7 @@ class Distinct:
     """Different pairs of weak label and group size, from the shortest group to the longest, and how many groups each
     stands for.
 
-    >>> from glws.supervision import Proportions
+    >>> from glws.kinds import Proportions
     >>> found = Distinct.of(Proportions.of([1, 1, 2, 1]), torch.tensor([3, 3, 3, 2]))
     >>> found.lengths.tolist(), found.times.tolist()
     ([2, 3, 3], [1, 2, 1])

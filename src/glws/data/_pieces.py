@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from glws.data.groups import Groups
-from glws.supervision import AbstractSupervision
+from glws.data._groups import Groups
+from glws.kinds import AbstractSupervision
 
 FIRST_PIECE = 64
 MOST_NUMBERS = 2_000_000
@@ -21,7 +21,7 @@ def pieces(
 ) -> Iterator[tuple[AbstractSupervision, Groups]]:
     """These groups, or all: a few, then ever more at once, as far as they fit.
 
-    >>> from glws.supervision import Proportions
+    >>> from glws.kinds import Proportions
     >>> bags = Groups.of(torch.arange(600).view(300, 2))
     >>> [len(some) for some, _ in pieces(Proportions.of([1] * 300), bags)]
     [64, 128, 108]

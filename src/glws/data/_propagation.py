@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from glws.data.groups import Groups
-from glws.supervision import AbstractSupervision
+from glws.data._groups import Groups
+from glws.kinds import AbstractSupervision
 
 MOST_ROUNDS = 300
 """Propagation is stopped after so many rounds, and what is left is undecided."""

@@ -1,3 +1,3 @@
 """`WeakClassifier`: the face of the package towards scikit-learn. Numpy in, numpy out."""
 
-from glws.estimator.classifier import WeakClassifier as WeakClassifier
+from glws.estimator._classifier import WeakClassifier as WeakClassifier

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glws.errors import DataError
-from glws.estimator.targets import missing_labels
+from glws.estimator._targets import missing_labels
 
 READERS = ("calibration", "ensemble", "multiclass", "multioutput", "metrics")
 """Modules of scikit-learn that take every value of y for a class."""

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from glws.inference import closed
+from glws.inference import _closed as closed
 from glws.inference._draws import draws, entropies
 
 Potentials = Float[Tensor, "groups instances classes"]

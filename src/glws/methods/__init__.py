@@ -1,7 +1,18 @@
 """Methods: GLWS itself and the baselines, each a loss and the little it remembers, on one loop."""
 
+from glws.methods._abstract import AbstractMethod as AbstractMethod
+from glws.methods._abstract import Epoch as Epoch
+from glws.methods._abstract import Setup as Setup
+from glws.methods._catalogue import METHODS as METHODS
+from glws.methods._catalogue import build_method as build_method
+from glws.methods._catalogue import fixed_options as fixed_options
+from glws.methods._catalogue import method_class as method_class
+from glws.methods._em import GLWS as GLWS
 from glws.methods._recipe import Recipe as Recipe
-from glws.methods.abstract import AbstractMethod as AbstractMethod
-from glws.methods.em import GLWS as GLWS
-from glws.methods.step import Step as Step
-from glws.methods.supervised import Supervised as Supervised
+from glws.methods._step import Network as Network
+from glws.methods._step import Outputs as Outputs
+from glws.methods._step import Progress as Progress
+from glws.methods._step import State as State
+from glws.methods._step import Step as Step
+from glws.methods._step import step_of as step_of
+from glws.methods._supervised import Supervised as Supervised

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from glws.report.content import Example as Example
-from glws.report.content import Instance as Instance
-from glws.report.content import KnownPart as KnownPart
-from glws.report.content import RunContent as RunContent
-from glws.report.content import Surprise as Surprise
-from glws.report.page import page as page
+from glws.report._content import Example as Example
+from glws.report._content import Instance as Instance
+from glws.report._content import KnownPart as KnownPart
+from glws.report._content import RunContent as RunContent
+from glws.report._content import Surprise as Surprise
+from glws.report._page import page as page

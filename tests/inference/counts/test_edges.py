@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from glws.errors import DataError
-from glws.inference.counts import Between, Exactly, Weighted, count_posterior, posterior
+from glws.inference import Between, Exactly, Weighted, count_posterior
+from glws.inference._counts import posterior
 
 METHODS = ["compiled", "characteristic", "recursion"]
 INF = math.inf
@@ -152,7 +153,7 @@ def test_without_the_compiler_plain_torch_answers(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.slow
 def test_importing_counts_does_not_import_the_compiler() -> None:
-    program = "import sys, glws.inference.counts; sys.exit('numba' in sys.modules)"
+    program = "import sys, glws.inference._counts; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 

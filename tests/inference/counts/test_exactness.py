@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from glws.inference.counts import Between, CountResult, Exactly, Weighted, Weights, count_posterior
+from glws.inference import Between, CountResult, Exactly, Weighted, Weights, count_posterior
 
 FAST = ["compiled", "characteristic"]
 TOLERANCE = 1e-10  # the promise; what is seen is 1e-13 and below

@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("numba")
 
-from glws.inference.counts.compiled import fourier, series
-from glws.inference.counts.thresholds import COMPILED_SMOOTH_LENGTH
+from glws.inference._counts.compiled import fourier, series
+from glws.inference._counts.thresholds import COMPILED_SMOOTH_LENGTH
 
 pytestmark = pytest.mark.slow  # compiles
 

@@ -9,7 +9,7 @@ import pytest
 import scipy.stats
 import torch
 
-from glws.inference.counts import Sampled, binomial, count_posterior, geometric_noise, hypergeometric, laplace_noise
+from glws.inference import Sampled, binomial, count_posterior, geometric_noise, hypergeometric, laplace_noise
 
 LENGTHS = torch.tensor([4, 0, 9])
 

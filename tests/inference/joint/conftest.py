@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from glws.inference.joint import exact, subsets
+from glws.inference._joint import exact, subsets
 
 Oracle = Callable[..., tuple[Tensor, Tensor]]
 

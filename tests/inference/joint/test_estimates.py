@@ -12,13 +12,13 @@ from torch.nn.functional import one_hot
 
 import glws
 from benchmarks.joint_coverage import random_case, true_errors
-from glws.inference import infer_two
-from glws.inference.joint import STATE_BUDGET, JointCounts, exact, live
-from glws.inference.joint.exact import exact_posterior
-from glws.inference.joint.groups import gathered
-from glws.inference.joint.limits import LIVE_BUDGET, NEGLIGIBLE, PRUNED
-from glws.inference.joint.live import live_posterior, log_num_live
-from glws.inference.joint.tilting import tilted
+from glws.inference import STATE_BUDGET, JointCounts, infer_two
+from glws.inference._joint import exact, live
+from glws.inference._joint.exact import exact_posterior
+from glws.inference._joint.groups import gathered
+from glws.inference._joint.limits import LIVE_BUDGET, NEGLIGIBLE, PRUNED
+from glws.inference._joint.live import live_posterior, log_num_live
+from glws.inference._joint.tilting import tilted
 
 
 def sharp_batch(seed: int, groups: int, instances: int, classes: int, scale: float) -> tuple[Tensor, Tensor, Tensor]:

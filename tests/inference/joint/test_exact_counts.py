@@ -11,11 +11,11 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 import glws
-from glws.inference.counts import Exactly, count_posterior
-from glws.inference.joint import JointCounts, exact
-from glws.inference.joint.arithmetic import LINEAR, LOGS
-from glws.inference.joint.groups import gathered, shares
-from glws.inference.joint.layers import layer_posterior
+from glws.inference import Exactly, JointCounts, count_posterior
+from glws.inference._joint import exact
+from glws.inference._joint.arithmetic import LINEAR, LOGS
+from glws.inference._joint.groups import gathered, shares
+from glws.inference._joint.layers import layer_posterior
 
 SHAPES = [(2, 6), (3, 6), (4, 5), (5, 5), (5, 6)]
 TOLERANCE = 1e-10  # float64, relative to the size of the log-likelihood; rounding of sums of positive terms

@@ -11,9 +11,10 @@ from strategies import random_log_probs
 from torch import Tensor
 
 import glws
-from glws.inference.joint import MAX_SET, PresenceSet, subsets
-from glws.inference.joint.arithmetic import LINEAR
-from glws.inference.joint.groups import gathered, shares
+from glws.inference import MAX_SET, PresenceSet
+from glws.inference._joint import subsets
+from glws.inference._joint.arithmetic import LINEAR
+from glws.inference._joint.groups import gathered, shares
 
 TOLERANCE = 1e-10  # float64; rounding of sums of positive terms
 

@@ -11,10 +11,9 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 import glws
-from glws.inference.counts import Exactly, count_posterior
-from glws.inference.joint import STATE_BUDGET, JointCounts
-from glws.inference.joint.groups import gathered
-from glws.inference.joint.tilting import tilted
+from glws.inference import STATE_BUDGET, Exactly, JointCounts, count_posterior
+from glws.inference._joint.groups import gathered
+from glws.inference._joint.tilting import tilted
 
 pytestmark = pytest.mark.slow
 

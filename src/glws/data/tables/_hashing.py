@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glws.data._scaling import itself
-from glws.data.tables.description import BlockDescription, Description
+from glws.data.tables._description import BlockDescription, Description
 
 ROWS_IN_BLOCK = 4096
 DIGEST_BYTES = 32

@@ -1,0 +1,172 @@
+"""The objective of EM: what the model should predict given what is known, and how well it fits what is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from glws._objective_checks import check_normalized, normalized_log_probs, warn_impossible
+from glws.errors import DataError
+from glws.inference import Posterior, Weak, infer, infer_two
+from glws.kinds import one_against_rest
+
+Reduction = Literal["instance", "group"]
+Multiclass = Literal["auto", "per_class", "joint", "tilted"]
+
+
+class EMLoss(NamedTuple):
+    """A loss to call `.backward()` on, its two parts, and the posterior of the E-step."""
+
+    loss: Float[Tensor, ""]
+    unsupervised: Float[Tensor, ""]
+    supervised: Float[Tensor, ""]
+    posterior: Posterior
+
+
+def em_loss(
+    log_probs: Float[Tensor, "groups instances classes"],
+    weak: Weak,
+    lengths: Tensor | Sequence[int] | None = None,
+    *,
+    e_log_probs: Float[Tensor, "groups instances classes"] | None = None,
+    evidence: Tensor | None = None,
+    unsupervised: float = 1.0,
+    supervised: float = 1.0,
+    reduction: Reduction = "instance",
+    multiclass: Multiclass = "auto",
+    normalized: bool = True,
+) -> EMLoss:
+    """The loss of the paper (its equation 5): unsupervised · L_U + supervised · L_S, of groups of predictions.
+
+        L_U = -Σ_j Σ_k q_j(k) log p_j(k)        q: the posterior of the E-step, held fixed
+        L_S = -log Z = -log p(w | x)
+
+    Of groups that got into the data by what is known of them, as balanced bags do (`MultiInstance`, `share`), both have
+    log p(taken | x) added: what is modelled are the labels of groups that were taken.
+
+    `log_probs` are the log-softmax outputs that are to be trained (the M-step); `e_log_probs` are those that the
+    posterior is computed from: another view of the same instances, a teacher, an earlier epoch. Without them the E-step
+    looks through the same eyes. Then, by Fisher's identity, L_U has the very gradient of L_S up to the reduction, and
+    EM is the likelihood: adding the two only scales it. EM is more than the likelihood when the eyes differ.
+
+    `reduction="instance"` averages L_U over instances and L_S over groups, as the paper does; "group" averages both
+    over groups, so that on the same predictions their gradients are equal. Impossible groups are left out (their number
+    is `posterior.num_impossible`) with a warning, once for each line that calls; if there are no others, the loss is 0.
+
+    Predictions that do not sum to 1 over the classes, such as logits or probabilities, are refused. With
+    `normalized=False` they are logits, of which the log-softmax is taken here.
+
+    `multiclass` is for knowledge about several classes at once (`ClassCounts`, `PresentClasses`): "per_class" is the
+    reduction of the paper, each class against the rest; "joint" keeps it exact; "tilted" takes the approximation that
+    costs no more for large groups; "auto" is exact while that is cheap, then approximate (`Posterior.error`).
+
+    >>> import torch
+    >>> from glws.kinds import Proportions
+    >>> logits = torch.zeros(1, 4, 2, requires_grad=True)
+    >>> answer = em_loss(logits.log_softmax(-1), Proportions.of([1]))
+    >>> answer.loss.backward()
+    >>> answer.posterior.marginals[0, :, 1], logits.grad[0, :, 1]
+    (tensor([0.2500, 0.2500, 0.2500, 0.2500]), tensor([0.3125, 0.3125, 0.3125, 0.3125]))
+    """
+    views = {"log_probs": log_probs} if e_log_probs is None else {"log_probs": log_probs, "e_log_probs": e_log_probs}
+    if normalized:
+        check_normalized(views, lengths)
+    else:
+        views = {name: normalized_log_probs(view) for name, view in views.items()}
+    answer = unchecked_em_loss(
+        views["log_probs"],
+        weak,
+        lengths,
+        e_log_probs=views.get("e_log_probs"),
+        evidence=evidence,
+        unsupervised=unsupervised,
+        supervised=supervised,
+        reduction=reduction,
+        multiclass=multiclass,
+    )
+    warn_impossible(answer.posterior)
+    return answer
+
+
+def unchecked_em_loss(
+    log_probs: Float[Tensor, "groups instances classes"],
+    weak: Weak,
+    lengths: Tensor | Sequence[int] | None = None,
+    *,
+    e_log_probs: Float[Tensor, "groups instances classes"] | None = None,
+    evidence: Tensor | None = None,
+    unsupervised: float = 1.0,
+    supervised: float = 1.0,
+    reduction: Reduction = "instance",
+    multiclass: Multiclass = "auto",
+) -> EMLoss:
+    """`em_loss` of predictions that are known to be log-softmax outputs, without its check and its warning.
+
+    For methods: the check would make the host wait for a GPU, and training counts impossible groups itself.
+    """
+    if reduction not in ("instance", "group"):
+        raise DataError(f'reduction must be "instance" or "group", found {reduction!r}')
+    if multiclass == "per_class":
+        if evidence is not None:
+            raise DataError('evidence about instances cannot be asked of each class by itself; use multiclass="joint"')
+        log_probs, e_log_probs, weak, lengths = _per_class(log_probs, e_log_probs, weak, lengths)
+    elif multiclass != "auto":
+        weak = solved_by(weak, multiclass)
+    if e_log_probs is None:
+        fit = posterior = infer(log_probs, weak, lengths, evidence)
+    else:
+        fit, posterior = infer_two(log_probs, e_log_probs, weak, lengths, evidence)
+    guided = _unsupervised(log_probs, posterior, fit.log_taken, reduction)
+    fitted = _mean(-fit.log_likelihood, ~fit.impossible)
+    return EMLoss(_weighted((unsupervised, guided), (supervised, fitted)), guided, fitted, posterior)
+
+
+def _weighted(*terms: tuple[float, Tensor]) -> Float[Tensor, ""]:
+    """Σ weight · value. What has no weight is left out, so that nothing is propagated back through it."""
+    parts = [value if weight == 1 else weight * value for weight, value in terms if weight]
+    return torch.stack(parts).sum() if len(parts) > 1 else parts[0] if parts else 0.0 * terms[0][1]
+
+
+def _unsupervised(
+    log_probs: Tensor, posterior: Posterior, log_taken: Tensor | None, reduction: Reduction
+) -> Float[Tensor, ""]:
+    """-Σ q log p + log p(taken | x) over the groups that are possible; 0 log 0 is 0."""
+    target = posterior.marginals.to(log_probs.dtype)
+    losses = -torch.where(target > 0, target * log_probs, 0.0).sum(2)
+    if log_taken is not None:
+        losses = losses + (log_taken / posterior.lengths.clamp_min(1))[:, None]
+    counted = target.sum(2) > 0
+    if reduction == "group":
+        return _mean(torch.where(counted, losses, 0.0).sum(1), ~posterior.impossible)
+    return _mean(losses, counted)
+
+
+def _mean(values: Tensor, counted: Tensor) -> Float[Tensor, ""]:
+    """The mean of the counted values, 0 if there are none; the others may be infinite."""
+    total = torch.where(counted, values, 0.0).sum()
+    return total / counted.sum().clamp_min(1)
+
+
+def _per_class(
+    log_probs: Tensor, e_log_probs: Tensor | None, weak: Weak, lengths: Tensor | Sequence[int] | None
+) -> tuple[Tensor, Tensor | None, Weak, Tensor | None]:
+    """The same question asked of each class against the rest."""
+    if not hasattr(weak, "per_class"):
+        raise DataError(f'{type(weak).__name__} says nothing about several classes at once; use multiclass="auto"')
+    classes = log_probs.shape[2]
+    repeated = None if lengths is None else torch.as_tensor(lengths).repeat_interleave(classes)
+    views = [None if view is None else one_against_rest(view) for view in (log_probs, e_log_probs)]
+    assert views[0] is not None
+    return views[0], views[1], weak.per_class(), repeated
+
+
+def solved_by(weak: Weak, method: str) -> Weak:
+    """What is known, to be answered exactly ("joint") or by the approximation ("tilted")."""
+    if not hasattr(weak, "solved_by"):
+        raise DataError(f'{type(weak).__name__} says nothing about several classes at once; use multiclass="auto"')
+    solved: Weak = weak.solved_by("exact" if method == "joint" else method)
+    return solved

@@ -1,0 +1,69 @@
+"""AT&T text, the plain format that OpenFst and its relatives read and write."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from glws.automata._explore import ALWAYS, NEVER, Arc, Parts, explore
+from glws.automata._operations import entry
+from glws.automata._questions import adder, log_weight
+from glws.errors import AutomatonError
+
+if TYPE_CHECKING:
+    from glws.automata._automaton import Automaton
+
+
+def write(automaton: Automaton) -> str:
+    """One line for each arc and each final state. The format knows one start, so several are joined into a new one."""
+    parts = _with_one_start(automaton)
+    lines = [f"{source} {target} {symbol}{_cost(weight)}" for source, symbol, target, weight in parts.arcs]
+    lines += [f"{state}{_cost(weight)}" for state, weight in parts.final.items()]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _cost(log_weight: float) -> str:
+    return f" {-log_weight!r}" if log_weight else ""
+
+
+def _with_one_start(automaton: Automaton) -> Parts:
+    """The same automaton with state 0 as its only start: meta-state -1 stands for all starts at once."""
+    first_steps, empty = entry(automaton), log_weight(automaton, ())
+    final = automaton.log_final.tolist()
+    return explore(
+        automaton.num_symbols,
+        {-1: ALWAYS},
+        lambda state: first_steps if state < 0 else automaton.outgoing[state],
+        lambda state: empty if state < 0 else final[state],
+        adder(automaton),
+    )
+
+
+def read(text: str, num_symbols: int | None) -> Parts:
+    """The parts of an acceptor; the source of the first line is its start."""
+    arcs: list[Arc] = []
+    final: dict[int, float] = {}
+    start = None
+    for number, line in enumerate(text.splitlines(), 1):
+        fields = line.split()
+        if not fields:
+            continue
+        try:
+            start = int(fields[0]) if start is None else start
+            if len(fields) <= 2:
+                final[int(fields[0])] = -float(fields[1]) if len(fields) == 2 else ALWAYS
+            else:
+                arcs.append(_arc(fields))
+        except ValueError as error:
+            expected = "`source target symbol [cost]` or `state [cost]`"
+            raise AutomatonError(f"AT&T text, line {number}: expected {expected}, found {line.strip()!r}") from error
+    states = [start or 0, *final, *(arc[0] for arc in arcs), *(arc[2] for arc in arcs)]
+    symbols = num_symbols or max((arc[1] for arc in arcs), default=0) + 1
+    return Parts(max(states) + 1, symbols, arcs, {start or 0: ALWAYS}, final)
+
+
+def _arc(fields: list[str]) -> Arc:
+    source, target, symbol = (int(field) for field in fields[:3])
+    cost = float(fields[3]) if len(fields) == 4 else 0.0
+    if len(fields) > 4 or cost == NEVER:
+        raise ValueError
+    return source, symbol, target, -cost

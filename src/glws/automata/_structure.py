@@ -1,0 +1,96 @@
+"""Seeing what an automaton is: whether it only counts, and what it says about short groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from glws.automata._explore import NEVER
+
+if TYPE_CHECKING:
+    from glws.automata._automaton import Automaton
+
+
+@dataclass(frozen=True, eq=False)
+class CountWeights:
+    """An automaton whose weight depends only on how many labels are among the `counted` symbols.
+
+    `log_weights[k]` is log ω(k). Beyond its end, ω repeats its last `period` entries for ever (at least one: period 1;
+    an even number: period 2), or is zero if `period` is 0.
+    """
+
+    counted: npt.NDArray[np.bool_]
+    log_weights: npt.NDArray[np.float64]
+    period: int
+
+    def up_to(self, length: int) -> npt.NDArray[np.float64]:
+        """log ω(0), ..., log ω(length)."""
+        counts = np.arange(length + 1)
+        beyond = counts - len(self.log_weights)
+        if self.period == 0:
+            return np.where(beyond < 0, self.log_weights[np.minimum(counts, len(self.log_weights) - 1)], NEVER)
+        first = len(self.log_weights) - self.period
+        return self.log_weights[np.where(beyond < 0, counts, first + beyond % self.period)]
+
+    def interval(self, length: int) -> tuple[int, int] | None:
+        """(low, high) where ω is 1 for low <= k <= high and 0 elsewhere up to this length; None if it is not so."""
+        weights = self.up_to(length)
+        inside = np.flatnonzero(weights == 0.0)
+        if len(inside) == 0:
+            return (1, 0) if np.all(weights == NEVER) else None
+        low, high = int(inside[0]), int(inside[-1])
+        whole = len(inside) == high - low + 1 and np.all(np.delete(weights, inside) == NEVER)
+        return (low, high) if whole else None
+
+
+def count_weights(automaton: Automaton) -> CountWeights | None:
+    """How the automaton counts, or None if it does more than that.
+
+    It counts when, in every state, the same symbols stay and all the others lead on together: a chain that ends, or
+    that returns to one of its states.
+    """
+    machine = automaton.inference_form
+    if not machine.is_deterministic or np.any(machine.log_weights != 0.0):
+        return None
+    start = int(np.argmax(machine.log_start))
+    counted = np.ones(machine.num_symbols, dtype=bool)
+    counted[[symbol for symbol, target, _ in machine.outgoing[start] if target == start]] = False
+    chain = [start]
+    while True:
+        onward = _onward(machine, chain[-1], counted)
+        if onward is None:
+            return None
+        if onward < 0 or onward in chain:
+            break
+        chain.append(onward)
+    period = 0 if onward < 0 else len(chain) - chain.index(onward)
+    return CountWeights(counted, machine.log_final[chain] + machine.log_start[start], period)
+
+
+def _onward(machine: Automaton, state: int, counted: npt.NDArray[np.bool_]) -> int | None:
+    """Where the counted symbols lead from a state that the others do not leave: -1 nowhere, None if that is not so."""
+    target = np.full(machine.num_symbols, -1)
+    for symbol, end, _ in machine.outgoing[state]:
+        target[symbol] = end
+    if np.any(target[~counted] != state):
+        return None
+    ends = set(target[counted].tolist())
+    return ends.pop() if len(ends) == 1 else None if ends else state
+
+
+def log_table(automaton: Automaton, length: int) -> npt.NDArray[np.float64]:
+    """log A(y) for all labelings of a short length, as an array of shape [K] * length."""
+    machine = automaton.inference_form
+    table = machine.log_start
+    for _ in range(length):
+        step = np.full((*table.shape[:-1], machine.num_symbols, machine.num_states), NEVER)
+        for source, symbol, target, weight in zip(
+            machine.sources, machine.symbols, machine.targets, machine.log_weights, strict=True
+        ):
+            step[..., symbol, target] = np.logaddexp(step[..., symbol, target], table[..., source] + weight)
+        table = step
+    result: npt.NDArray[np.float64] = np.logaddexp.reduce(table + machine.log_final, axis=-1)
+    return result

@@ -1,3 +1,0 @@
-"""The constraint language: what a person would write about the labels of a group, read safely."""
-
-from glws.automata.language.compiler import constraint as constraint

@@ -1,0 +1,23 @@
+"""Files and folders that a command is given, looked at before anything is begun."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from glws.cli._failures import UsageError
+
+DESCRIPTIONS = (".yaml", ".yml")
+TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".npz", ".h5", ".hdf5")
+
+
+def check_description(path: Path) -> None:
+    """Refuses what cannot be the description of a table, and says what is meant where the table itself was given."""
+    if path.suffix.lower() in TABLES:
+        raise UsageError(
+            f"{path} is a table by itself; write a YAML file that names its columns (data, features, classes, group, "
+            "kind, weak) and give that"
+        )
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder; expected the YAML file that describes the data")
+    if not path.is_file():
+        raise UsageError(f"{path}: there is no such file")

@@ -1,0 +1,288 @@
+"""`glws train`: one job from weak data to a trained, evaluated, explained model."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from glws.cli._failures import UsageError
+from glws.cli._paths import DESCRIPTIONS, TABLES, check_description
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from glws.experiment import Job, JobConfig, Outcome
+    from glws.training import RunFolder, World
+
+SIGNALLED = 128
+SMALL_NETWORK = 1_000_000
+"""With fewer weights than this, threads spend more time on waiting for each other than on work."""
+NAMELESS = "note: nothing told which class is which, so classes may be exchanged; a few true labels would settle it"
+
+
+def train(
+    config: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="CONFIG KEY=VALUE", help="A YAML file if you like, then changes: training.epochs=5."),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="NAME|FILE", help="A data set (see glws data), or the YAML that describes your table."),
+    ] = None,
+    kind: Annotated[
+        str | None, typer.Option(metavar="SETTING", help="How a data set is weakened: proportions, partial_labels, ...")
+    ] = None,
+    method: Annotated[
+        str | None, typer.Option(metavar="NAME", help="How to learn (see glws methods). Default: glws.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where the run goes. Default: the next free runs/NAME-NUMBER.")
+    ] = None,
+    resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with a run that was cut off.")] = None,
+    changed_data: Annotated[
+        bool, typer.Option("--changed-data", help="With --resume: go on although the data has changed.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole configuration and stop.")] = False,
+    allow_code: Annotated[
+        bool, typer.Option("--allow-code", help="Let model.name be a class of your own, package.module:Class.")
+    ] = False,
+) -> None:
+    """Train a classifier from weak labels. Without arguments: label proportions on scikit-learn's digits."""
+    words = config or []
+    shorthand = {"data": data, "kind": kind, "method": method}
+    if resume is not None:
+        _refuse_with_resume(words, {**shorthand, "out": out, "dry-run": dry_run or None})
+        _go_on(resume, allow_code, changed_data)
+        return
+    if changed_data:
+        raise UsageError("--changed-data is for runs that go on: use it with --resume RUN")
+    _check_data(data, kind)
+    asked = _config(words, shorthand)
+    _check_together(asked)
+    if dry_run:
+        _print_config(asked)
+        return
+    _start(asked, out, allow_code)
+
+
+def _refuse_with_resume(words: list[str], others: Mapping[str, Any]) -> None:
+    given = [*(f"--{name}" for name, value in others.items() if value is not None), *words]
+    if given:
+        raise UsageError(f"--resume goes on with the run as it was begun; leave out {', '.join(given)}")
+
+
+def _config(words: list[str], shorthand: Mapping[str, str | None]) -> JobConfig:
+    from glws.experiment import read_config
+
+    path = Path(words[0]) if words and "=" not in words[0] else None
+    if path is not None:
+        _check_config(path)
+    changes = words if path is None else words[1:]
+    wrong = [word for word in changes if "=" not in word]
+    if wrong:
+        raise UsageError(f"expected key=value after the configuration, such as training.epochs=5; found {wrong[0]!r}")
+    return _with_views(read_config(path, [*_shorthand(shorthand), *changes]))
+
+
+def _with_views(config: JobConfig) -> JobConfig:
+    """A table of images gets the views of photographs of its size, unless it is told otherwise."""
+    if config.data.table is None or config.data.views != "auto":
+        return config
+    from dataclasses import replace
+
+    from glws.data.tables import read_description
+    from glws.experiment import usual_views
+
+    about = read_description(config.data.table)
+    return (
+        config
+        if about.image is None
+        else replace(config, data=replace(config.data, views=usual_views(about.image_size)))
+    )
+
+
+def _check_data(data: str | None, kind: str | None) -> None:
+    """A file is the description of a table, and says itself what is known."""
+    path = Path(data or "")
+    if path.suffix.lower() not in (*DESCRIPTIONS, *TABLES):
+        return
+    check_description(path)
+    if kind is not None:
+        raise UsageError(f"--kind is for data sets that are weakened; {path} says itself what is known")
+
+
+def _check_together(config: JobConfig) -> None:
+    """Settings of a published data set say nothing about a table, and the other way round."""
+    data, usual = config.data, type(config.data)()
+    is_table = data.table is not None and data.source is None
+    reason = "the data is a table" if is_table else "a data set has a test part of its own"
+    for name in ("setting", "options", "positive", "folder") if is_table else ("test",):
+        if getattr(data, name) != getattr(usual, name):
+            raise UsageError(f"data.{name} has no meaning here: {reason}")
+
+
+def _check_config(path: Path) -> None:
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder; expected a YAML file with a configuration")
+    if not path.is_file():
+        raise UsageError(f"{path}: there is no such file; changes are written key=value, such as training.epochs=5")
+    if path.suffix.lower() in TABLES:
+        check_description(path)
+    from glws.data import read_yaml
+
+    content = read_yaml(path)
+    if isinstance(content, dict) and "features" in content:
+        raise UsageError(f"{path} describes a table; say: glws train --data {path}")
+
+
+def _shorthand(given: Mapping[str, str | None]) -> list[str]:
+    changes = []
+    name = given["data"]
+    if name is not None:
+        key = "table" if Path(name).suffix.lower() in DESCRIPTIONS else "source"
+        changes.append(f"data.{key}={json.dumps(name)}")
+    if given["kind"] is not None:
+        changes.append(f"data.setting={json.dumps(given['kind'])}")
+    if given["method"] is not None:
+        changes.append(f"method.name={json.dumps(given['method'])}")
+    return changes
+
+
+def _print_config(config: JobConfig) -> None:
+    import yaml
+
+    typer.echo(yaml.safe_dump(config.as_dict(), sort_keys=False, allow_unicode=True), nl=False)
+
+
+def _start(config: JobConfig, folder: Path | None, allow_code: bool) -> None:
+    from glws.experiment import Job
+    from glws.training import joined_world
+
+    with joined_world(config.training.timeout) as world:
+        job = Job.ready(config, world, allow_code)
+        _try_views(job)
+        _run(job, _begun(job, folder, world), world)
+
+
+def _begun(job: Job, folder: Path | None, world: World) -> RunFolder:
+    """The new run folder: the first process creates it, the others read it."""
+    from glws.experiment import usual_folder
+    from glws.training import RunFolder
+
+    run = job.begin(folder) if world.is_first else None
+    name = usual_folder(job.config) if folder is None else folder
+    if folder is None:
+        number = world.told(0 if run is None else int(run.path.name.removeprefix(f"{name.name}-")))
+        name = name.with_name(f"{name.name}-{number}")
+    world.wait()
+    return RunFolder.open(name) if run is None else run
+
+
+def _try_views(job: Job) -> None:
+    """Looks at an instance as training will: views that are not for such instances are found before the run begins."""
+    import torch
+
+    instance = job.data.train.instances.take(torch.zeros(1, dtype=torch.int64))
+    for view in (job.data.look.weak, job.data.look.strong):
+        view(instance, torch.Generator(instance.device))
+
+
+def _go_on(folder: Path, allow_code: bool, changed_data: bool) -> None:
+    from glws.experiment import REPORT, config_of, resumed
+    from glws.training import RunFolder, joined_world
+
+    begun = RunFolder.open(folder)
+    if begun.is_finished:  # before it is taken up again, which would leave a note
+        raise UsageError(f"{folder} is finished; its report is {folder / REPORT}")
+    with joined_world(config_of(begun.config).training.timeout) as world:
+        say = _warn if world.is_first else _stay_silent
+        job, run = resumed(folder, world, allow_code, changed_data, say)
+        _run(job, run, world)
+
+
+def _warn(line: str) -> None:
+    typer.echo(f"glws: warning: {line}", err=True)
+
+
+def _stay_silent(line: str) -> None:
+    """What the processes but the first say."""
+
+
+def _run(job: Job, run: RunFolder, world: World) -> None:
+    from rich.console import Console
+
+    from glws.cli._progress import watching
+    from glws.experiment import store_input
+
+    console = Console(highlight=False, soft_wrap=True, quiet=not world.is_first)
+    _use_few_threads(job)
+    _introduce(console, job)
+    with run:
+        if world.is_first:
+            store_input(run, job.data)
+        observer = watching(console, "accuracy" if job.names_are_known else "matched_accuracy")
+        outcome = job.finish(run, observer, lambda line: console.print(f"note: {line}", markup=False))
+    if outcome.stopped_by is not None:
+        if world.is_first:
+            typer.echo(f"glws: stopped and saved; go on with: glws train --resume {outcome.folder}", err=True)
+        raise typer.Exit(SIGNALLED + outcome.stopped_by)
+    if world.is_first:
+        _conclude(console, job, outcome)
+
+
+def _use_few_threads(job: Job) -> None:
+    """One thread for a small network on a CPU, unless the user has said how many."""
+    import torch
+
+    weights = sum(weight.numel() for weight in job.training.model.parameters())
+    if job.training.device.type == "cpu" and weights < SMALL_NETWORK and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)
+
+
+def _introduce(console: Console, job: Job) -> None:
+    from glws.experiment import counted, learned_from
+
+    data, training = job.data, job.training
+    weights = sum(weight.numel() for weight in training.model.parameters())
+    epochs, steps = counted(training.num_epochs, "epoch"), counted(training.order.steps_per_epoch, "step")
+    held_out = "" if data.held_out is None else f"; {counted(len(data.held_out), 'group')} held out"
+    console.print(f"learning {len(data.classes)} classes from {learned_from(data.train)}{held_out}", markup=False)
+    console.print(
+        f"{type(training.method).__name__} trains {type(training.model).__name__} ({weights:,} weights) "
+        f"on {training.device} for {epochs} of {steps}",
+        markup=False,
+    )
+
+
+def _conclude(console: Console, job: Job, outcome: Outcome) -> None:
+    found, lines = outcome.scores, []
+    if "accuracy" in found and job.data.test is not None:
+        known = int((job.data.test.labels >= 0).sum())
+        exact, balanced = found["accuracy"], found["balanced_accuracy"]
+        lines.append(f"test accuracy {exact:.1%} (balanced {balanced:.1%}) on {known:,} instances, last epoch")
+        if not job.names_are_known:
+            lines.append(f"matched accuracy {found['matched_accuracy']:.1%}: that after the best renaming of classes")
+    else:
+        lines.append("test accuracy not known: there are no true labels to test on")
+    if "held_out" in found:
+        weak = found["held_out"]
+        told = f"held-out groups: log-likelihood {weak['log_likelihood']:.3f} each (0 is perfect)"
+        if "estimated_accuracy" in weak:
+            told += f"; by them {weak['estimated_accuracy']:.1%} of instances are right"
+            told += f", give or take {2 * weak['estimated_accuracy_error']:.1%}"
+        lines.append(told)
+    if not job.names_are_known:
+        lines.append(NAMELESS)
+    lines += [f"warning: {warning}" for warning in outcome.warnings[-1:]]
+    lines.append(f"report: {outcome.report}")
+    for line in lines:
+        console.print(line, markup=False)
+    if job.config.data.table is not None:
+        console.print(f"next: glws label {outcome.folder} --out labels.parquet", markup=False)
+    sys.stdout.flush()

@@ -1,0 +1,299 @@
+"""`WeakDataset`: instances, groups of them, and what is known about each group; batches gather an instance once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from glws._objective import EMLoss, em_loss, unchecked_em_loss
+from glws.data._groups import Groups
+from glws.data.sources._images import ImageFiles
+from glws.errors import DataError
+from glws.kinds import AbstractSupervision
+
+
+class Instances(Protocol):
+    """What a batch is gathered from: anything with a length that gives a tensor for a list of numbers."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+    def take(self, numbers: Int[Tensor, "chosen"]) -> Tensor:
+        """The chosen ones, stacked."""
+
+
+@dataclass(frozen=True, eq=False)
+class TensorInstances:
+    """Instances in memory, the first axis being the instance."""
+
+    values: Tensor
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def take(self, numbers: Int[Tensor, "chosen"]) -> Tensor:
+        """The chosen instances."""
+        return self.values[numbers.to(self.values.device)]
+
+
+@dataclass(frozen=True, eq=False)
+class DatasetInstances:
+    """Instances of a torch Dataset, read one by one; of a pair (instance, label) the label is not looked at."""
+
+    dataset: Any
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def take(self, numbers: Int[Tensor, "chosen"]) -> Tensor:
+        """The chosen instances, stacked."""
+        items = [self.dataset[number] for number in numbers.tolist()]
+        return torch.stack([torch.as_tensor(item[0] if isinstance(item, tuple) else item) for item in items])
+
+
+SMALL_TABLE = 1 << 22
+
+
+class _Rows(torch.autograd.Function):
+    """`values[rows]`. On a GPU the gradients of a row are added up where it is chosen among all: two kernels, and the
+    same bits each time, where torch would sort the row numbers."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, rows: Tensor) -> Tensor:
+        ctx.save_for_backward(rows)
+        ctx.number = len(values)
+        return values[rows]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (rows,) = ctx.saved_tensors
+        flat, places = gradient.reshape(-1, gradient.shape[-1]), rows.reshape(-1)
+        is_small = gradient.is_cuda and ctx.number * flat.numel() <= SMALL_TABLE
+        return (added_where_chosen if is_small else added_by_number)(flat, places, ctx.number), None
+
+
+def added_where_chosen(values: Tensor, places: Tensor, number: int) -> Tensor:
+    """The sum of the values that belong to each place, by looking at all values for every place."""
+    chosen = places == torch.arange(number, device=places.device)[:, None]
+    return torch.where(chosen[:, :, None], values, 0.0).sum(1)
+
+
+def added_by_number(values: Tensor, places: Tensor, number: int) -> Tensor:
+    """The same, value after value."""
+    return values.new_zeros(number, values.shape[1]).index_add_(0, places, values)
+
+
+@dataclass(frozen=True, eq=False)
+class BatchPart:
+    """The groups of one kind in a batch: rows of the batch's instances, and what is known about each group."""
+
+    rows: Int[Tensor, "groups instances"]
+    lengths: Int[Tensor, "groups"]
+    weak: AbstractSupervision
+    groups: Int[Tensor, "groups"]
+
+    def gather(self, log_probs: Float[Tensor, "rows classes"]) -> Float[Tensor, "groups instances classes"]:
+        """Predictions for the distinct instances, laid out for the groups."""
+        laid_out: Tensor = _Rows.apply(log_probs, self.rows.to(log_probs.device))  # type: ignore[no-untyped-call]
+        return laid_out
+
+    def to(self, device: torch.device | str) -> BatchPart:
+        """The same part with the row numbers and weak labels on another device; lengths and group numbers stay."""
+        return replace(self, rows=self.rows.to(device), weak=self.weak.to(device))
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Distinct instances, each once, and the groups they belong to, kind by kind."""
+
+    instances: Tensor
+    numbers: Int[Tensor, "rows"]
+    parts: tuple[BatchPart, ...]
+    evidence: Float[Tensor, "rows classes"] | None = None
+
+    def to(self, device: torch.device | str) -> Batch:
+        """The same batch on another device."""
+        evidence = None if self.evidence is None else self.evidence.to(device)
+        parts = tuple(part.to(device) for part in self.parts)
+        return Batch(self.instances.to(device), self.numbers, parts, evidence)
+
+    def losses(
+        self,
+        log_probs: Float[Tensor, "rows classes"],
+        e_log_probs: Float[Tensor, "rows classes"] | None = None,
+        **options: Any,
+    ) -> list[EMLoss]:
+        """`em_loss` of every kind; `options` go to it, `multiclass` only where there are several classes to count."""
+        return self._losses(em_loss, log_probs, e_log_probs, options)
+
+    def unchecked_losses(
+        self,
+        log_probs: Float[Tensor, "rows classes"],
+        e_log_probs: Float[Tensor, "rows classes"] | None = None,
+        **options: Any,
+    ) -> list[EMLoss]:
+        """The same by `unchecked_em_loss`, for methods, which take the log-softmax themselves."""
+        return self._losses(unchecked_em_loss, log_probs, e_log_probs, options)
+
+    def _losses(
+        self,
+        objective: Callable[..., EMLoss],
+        log_probs: Float[Tensor, "rows classes"],
+        e_log_probs: Float[Tensor, "rows classes"] | None,
+        options: Mapping[str, Any],
+    ) -> list[EMLoss]:
+        answers = []
+        for part in self.parts:
+            view, evidence = (None if rows is None else part.gather(rows) for rows in (e_log_probs, self.evidence))
+            chosen = {**options, "e_log_probs": view, "evidence": evidence}
+            if len(self.parts) > 1 and not hasattr(part.weak, "per_class"):
+                chosen.pop("multiclass", None)
+            answers.append(objective(part.gather(log_probs), part.weak, part.lengths, **chosen))
+        return answers
+
+    def loss(
+        self,
+        log_probs: Float[Tensor, "rows classes"],
+        e_log_probs: Float[Tensor, "rows classes"] | None = None,
+        weights: Sequence[float] | None = None,
+        **options: Any,
+    ) -> Float[Tensor, ""]:
+        """`em_loss` of every kind, added up with these weights; `options` go to `em_loss`."""
+        total = log_probs.new_zeros(())
+        answers = self.losses(log_probs, e_log_probs, **options)
+        for answer, weight in zip(answers, weights or [1.0] * len(answers), strict=True):
+            total = total + weight * answer.loss
+        return total
+
+
+class WeakDataset:
+    """Instances, groups of them, and what is known about each group.
+
+    `instances` are a tensor, an array, a torch Dataset, a folder of images (its path), or anything with `len` and
+    `take(numbers)`. `groups` and `weak` are one of each, or lists of as many: several kinds of knowledge about the same
+    instances, in groups of their own. `evidence` is knowledge about single instances, log e(k) as [instances, classes],
+    that holds whatever group they are in.
+
+    >>> from glws.kinds import Labels, Proportions
+    >>> x = torch.randn(6, 3)
+    >>> data = WeakDataset(x, [[[0, 1, 2], [2, 3]], [[4], [5]]], [Proportions.of([1, 2]), Labels.of([0, 1], 2)])
+    >>> batch = next(data.batches(1, torch.Generator().manual_seed(0)))
+    >>> [part.rows.shape[0] for part in batch.parts], len(batch.instances)
+    ([2, 2], 6)
+    """
+
+    def __init__(
+        self,
+        instances: Any,
+        groups: Any,
+        weak: AbstractSupervision | Sequence[AbstractSupervision],
+        evidence: Tensor | None = None,
+        check: bool = True,
+    ) -> None:
+        self.instances = instances_of(instances)
+        self.evidence = evidence
+        self.weak = (weak,) if isinstance(weak, AbstractSupervision) else tuple(weak)
+        given = [groups] if isinstance(weak, AbstractSupervision) else list(groups)
+        if len(given) != len(self.weak):
+            raise DataError(f"there are {len(self.weak)} kinds of weak labels but {len(given)} lists of groups")
+        self.groups = tuple(Groups.of(part) for part in given)
+        if check:
+            self.check()
+
+    def check(self) -> None:
+        """Raises `DataError` naming the first group that cannot be."""
+        if self.evidence is not None and len(self.evidence) != len(self.instances):
+            raise DataError(f"there are {len(self.instances)} instances but {len(self.evidence)} rows of evidence")
+        for groups, weak in zip(self.groups, self.weak, strict=True):
+            if len(groups) != len(weak):
+                raise DataError(f"{type(weak).__name__}: there are {len(groups)} groups but {len(weak)} weak labels")
+            groups.check(len(self.instances))
+            weak.check(groups.lengths, weak.num_classes)
+
+    def __len__(self) -> int:
+        """How many groups there are, of all kinds."""
+        return sum(len(groups) for groups in self.groups)
+
+    def batch(
+        self,
+        chosen: Sequence[Int[Tensor, "groups"]],
+        own: Callable[[Int[Tensor, "rows"]], slice] | None = None,
+    ) -> Batch:
+        """The chosen groups of each kind; every distinct instance is taken once.
+
+        `own` says which of the instances (their sorted numbers) this process takes, where several share the work.
+        """
+        batch = self.numbered(chosen)
+        taken = batch.numbers if own is None else batch.numbers[own(batch.numbers)]
+        return replace(batch, instances=self.instances.take(taken))
+
+    def numbered(self, chosen: Sequence[Int[Tensor, "groups"]]) -> Batch:
+        """The same with the numbers of the instances in their place."""
+        tables = [groups.padded(numbers) for groups, numbers in zip(self.groups, chosen, strict=True)]
+        everything = torch.cat([table.reshape(-1) for table, _ in tables])
+        numbers, rows = torch.unique(everything, return_inverse=True)
+        pieces = rows.split([table.numel() for table, _ in tables])
+        parts = [
+            BatchPart(piece.view_as(table), lengths, weak[groups], groups)
+            for piece, (table, lengths), weak, groups in zip(pieces, tables, self.weak, chosen, strict=True)
+        ]
+        return Batch(numbers, numbers, tuple(parts), None if self.evidence is None else self.evidence[numbers])
+
+    def subset(self, chosen: Sequence[Int[Tensor, "groups"]]) -> WeakDataset:
+        """The same instances with some of the groups of each kind."""
+        groups = [part[numbers] for part, numbers in zip(self.groups, chosen, strict=True)]
+        weak = [part[numbers] for part, numbers in zip(self.weak, chosen, strict=True)]
+        return WeakDataset(self.instances, groups, weak, self.evidence, check=False)
+
+    def regrouped(self, generator: torch.Generator) -> WeakDataset:
+        """The same data with the instances of samples of one population dealt out anew among their groups.
+
+        Only kinds that say so (`interchangeable`) change; group sizes stay, and so does what is known of each group.
+        """
+        dealt = [_dealt(groups, weak, generator) for groups, weak in zip(self.groups, self.weak, strict=True)]
+        return WeakDataset(self.instances, dealt, self.weak, self.evidence, check=False)
+
+    def batches(self, num_batches: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
+        """One pass through all groups in this many batches, each with its share of every kind; shuffled if asked."""
+        order = [_order(len(groups), generator) for groups in self.groups]
+        shares = [numbers.tensor_split(num_batches) for numbers in order]
+        for chosen in zip(*shares, strict=True):
+            if any(len(numbers) for numbers in chosen):
+                yield self.batch(chosen)
+
+
+def _dealt(groups: Groups, weak: AbstractSupervision, generator: torch.Generator) -> Groups:
+    population = weak.interchangeable()
+    if population is None:
+        return groups
+    member = population.cpu().repeat_interleave(groups.lengths)
+    shuffled = torch.randperm(len(member), generator=generator)
+    places = torch.argsort(member, stable=True)
+    chosen = shuffled[torch.argsort(member[shuffled], stable=True)]
+    indices = torch.empty_like(groups.indices)
+    indices[places] = groups.indices[chosen]
+    return Groups(groups.offsets, indices)
+
+
+def _order(size: int, generator: torch.Generator | None) -> Int[Tensor, "groups"]:
+    return torch.arange(size) if generator is None else torch.randperm(size, generator=generator)
+
+
+def instances_of(instances: Any) -> Instances:
+    """What a batch can be gathered from, made of a tensor, an array, a torch Dataset, or the path of a folder."""
+    if isinstance(instances, str | os.PathLike):
+        return ImageFiles.in_folder(instances)
+    if isinstance(instances, Tensor) or hasattr(instances, "__array__"):
+        return TensorInstances(torch.as_tensor(instances))
+    if hasattr(instances, "take") and hasattr(instances, "__len__"):
+        taken: Instances = instances
+        return taken
+    if hasattr(instances, "__getitem__") and hasattr(instances, "__len__"):
+        return DatasetInstances(instances)
+    raise DataError(f"instances are a tensor, an array or a torch Dataset, found {type(instances).__name__}")

@@ -1,0 +1,184 @@
+"""The steps of an augmentation: small frozen values, called with a batch and a generator on the same device."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from glws.data.augment._geometry import Movement, cropped, cut_out, moved
+from glws.data.augment._levels import BRIGHTEST, check_generator, check_images, constant, from_levels, to_levels
+from glws.errors import DataError
+
+
+class Augmentation(Protocol):
+    """A batch changed at random; the generator is on the device of the batch, and alone decides what is drawn."""
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """As many instances as came, of the same shape."""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """One step after the other.
+
+    >>> weak = Chain((Crop(4), Normalise((0.5,), (0.25,))))
+    >>> weak(torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.Generator()).unique().tolist()
+    [-2.0]
+    """
+
+    steps: tuple[Augmentation, ...]
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """What the last step gives."""
+        for step in self.steps:
+            images = step(images, generator)
+        return images
+
+
+@dataclass(frozen=True)
+class Crop:
+    """A window of the image's own size, up to `padding` pixels off in each direction, and with `flip` mirrored half
+    of the time. Beyond the border the image is continued by reflection. Any type and range of numbers stays as it is.
+    """
+
+    padding: int = 4
+    flip: bool = True
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """The windows."""
+        check_images("a crop", images, generator)
+        if not 0 <= self.padding < min(images.shape[2:]):
+            raise DataError(f"a padding of {self.padding} does not fit images of shape {list(images.shape[1:])}")
+        number, device = len(images), images.device
+        offsets = torch.randint(-self.padding, self.padding + 1, (2, number), generator=generator, device=device)
+        flipped = torch.rand(number, generator=generator, device=device) < 0.5 if self.flip else None
+        return cropped(images, offsets[0], offsets[1], flipped)
+
+
+@dataclass(frozen=True)
+class Affine:
+    """Small movements of a whole image, for digits: each quantity uniform within ± what is given.
+
+    `degrees` of rotation; `scale` as a share (0.1: from 1/1.1 to 1.1 times); `translate` as a share of the side;
+    `shear` in pixels per pixel, along either axis. `fill` is the level of the background.
+    """
+
+    degrees: float = 15.0
+    scale: float = 0.1
+    translate: float = 0.1
+    shear: float = 0.15
+    fill: int = 0
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """The images moved, of the type and range they came with."""
+        check_images("a movement", images, generator)
+        drawn = torch.rand((6, len(images)), generator=generator, device=images.device) * 2 - 1
+        movement = Movement(
+            degrees=drawn[0] * self.degrees,
+            scale=torch.exp(drawn[1] * math.log1p(self.scale)),
+            shear_x=drawn[2] * self.shear,
+            shear_y=drawn[3] * self.shear,
+            right=drawn[4] * self.translate,
+            down=drawn[5] * self.translate,
+        )
+        levels = to_levels(images)
+        return from_levels(moved(levels, movement.looking_back(levels), self.fill).round(), images)
+
+
+@dataclass(frozen=True)
+class Cutout:
+    """A square at a random place replaced by the level `fill` (DeVries and Taylor, 2017).
+
+    Its side is `share` of the image's shorter side; with `varied`, a random part of that, uniformly (as in FixMatch).
+    """
+
+    share: float = 0.5
+    varied: bool = True
+    fill: int = 127
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """The images with their squares, of the type and range they came with."""
+        check_images("a cutout", images, generator)
+        height, width = images.shape[2:]
+        longest = self.share * min(height, width)
+        drawn = torch.rand((3, len(images)), generator=generator, device=images.device)
+        extents, starts = (
+            constant(values, images.device)[:, None]
+            for values in (
+                (height, width, longest if self.varied else 0.0),
+                (-height / 2, -width / 2, 0.0 if self.varied else longest),
+            )
+        )
+        middle_y, middle_x, side = torch.addcmul(starts, drawn, extents)
+        fill = self.fill if images.dtype == torch.uint8 else self.fill / BRIGHTEST
+        return cut_out(images, middle_y, middle_x, side, fill)
+
+
+@dataclass(frozen=True)
+class Normalise:
+    """(value - mean) / std for each channel of an image or column of a table; bytes are divided by 255 before.
+
+    A single mean and std hold for all channels; none at all only turns bytes into floats within 0..1.
+    """
+
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.mean) != len(self.std) or any(not value > 0 for value in self.std):
+            raise DataError(f"each mean has a std above 0, got mean {self.mean} and std {self.std}")
+
+    def __call__(self, images: Tensor, generator: torch.Generator | None = None) -> Float[Tensor, "batch ..."]:
+        """Floats; nothing is drawn."""
+        unit = BRIGHTEST if images.dtype == torch.uint8 else 1
+        if len(self.mean) not in (0, 1, images.shape[1]):
+            raise DataError(f"{len(self.mean)} means for {images.shape[1]} channels or columns")
+        if not self.mean:
+            return images if unit == 1 else images / unit
+        values, shape = images.float() if unit > 1 else images, (1, -1, *[1] * (images.ndim - 2))
+        factors = tuple(1 / (unit * std) for std in self.std)
+        starts = tuple(-mean / std for mean, std in zip(self.mean, self.std, strict=True))
+        factor, start = (constant(numbers, images.device, values.dtype).view(shape) for numbers in (factors, starts))
+        return torch.addcmul(start, values, factor)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Gaussian noise of standard deviation `scale` on every value: for tables, after they were normalised."""
+
+    scale: float = 0.0
+
+    def __call__(self, images: Float[Tensor, "batch ..."], generator: torch.Generator) -> Float[Tensor, "batch ..."]:
+        """The values with their noise; as they came if the scale is 0."""
+        if not images.is_floating_point():
+            raise DataError(f"noise is added to floats, found {images.dtype}; normalise first")
+        check_generator("noise", images, generator)
+        if self.scale == 0:
+            return images
+        drawn = torch.randn(images.shape, generator=generator, device=images.device, dtype=images.dtype)
+        return images + self.scale * drawn
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Rows of pixels seen as images of this shape, augmented, and made rows again. Images go through as they are.
+
+    >>> Folded(Affine(), (1, 8, 8))(torch.zeros(5, 64), torch.Generator()).shape
+    torch.Size([5, 64])
+    """
+
+    augmentation: Augmentation
+    shape: tuple[int, int, int]
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """As many rows, of the same length."""
+        if images.ndim != 2:
+            return self.augmentation(images, generator)
+        if images.shape[1] != math.prod(self.shape):
+            raise DataError(f"rows of {images.shape[1]} numbers are no images of shape {list(self.shape)}")
+        return self.augmentation(images.reshape(-1, *self.shape), generator).flatten(1)

@@ -1,0 +1,225 @@
+"""The weak labels of one kind, gathered while a file is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glws.data.tables._cells import Cells, ClassNames, Stretch, rows_with_any, shown
+from glws.data.tables._description import BlockDescription, Columns, check_known
+from glws.data.tables._grouping import group_names, members_of, numbered
+from glws.data.tables._kinds import KINDS
+from glws.data.tables._stack import Stack
+from glws.data.tables._table import WeakBlock
+from glws.data.tables._table_file import ROWS_AT_ONCE, AbstractTableFile
+from glws.errors import DataError
+
+Integers = NDArray[np.int64]
+DTYPES = {"share": np.float64, "signed": np.float64, "number": np.float64, "text": object, "set": bool}
+"""How values are kept; what is not here is a whole number."""
+
+
+class BlockReader:
+    """Gathers the groups and the weak values of a block, row by row, and makes them one to a group."""
+
+    def __init__(self, about: BlockDescription, classes: ClassNames, file: AbstractTableFile) -> None:
+        self.about, self.classes, self.path = about, classes, str(file.path)
+        self.reads = chosen_form(about)
+        check_known(about.options, KINDS[about.kind].options, f"option of {about.kind}")
+        self.values = {
+            name: Stack(file.path, file.num_rows, DTYPES.get(self.reads[name].removesuffix(" of each class"), np.int64))
+            for name in about.weak
+        }
+        self.is_missing = {name: Stack(file.path, file.num_rows, bool) for name in about.weak}
+        self.is_grouped = Stack(file.path, file.num_rows, bool)
+        self.names: Stack | None = None
+        self.num_rows = file.num_rows
+        self._numbers: tuple[Integers, NDArray[Any]] | None = None
+
+    def add(self, stretch: Stretch) -> None:
+        """Takes what this block needs from a stretch of rows."""
+        for name, source in self.about.weak.items():
+            values, missing = read_values(stretch, self.reads[name], name, source, self.classes)
+            if not self.about.skips_missing and self.reads[name] != "class or none":
+                what = f"{_described(name, source)} is empty"
+                stretch.refuse(missing, partial(_same_for_all, what))
+            self.values[name].add(values)
+            self.is_missing[name].add(missing)
+        self._add_group(stretch)
+
+    def _add_group(self, stretch: Stretch) -> None:
+        if self.about.group is None:
+            self.is_grouped.add(np.ones(len(stretch.rows), bool))
+            return
+        if not self.about.skips_missing:
+            stretch.refuse_missing(self.about.group)
+        names = group_names(stretch, self.about.group)
+        if self.names is None:
+            self.names = Stack(Path(self.path), self.num_rows, names.dtype)
+        self.names.add(names)
+        self.is_grouped.add(~stretch.cells[self.about.group].missing)
+
+    def numbers(self) -> Integers:
+        """For each row of the file the number of its group, -1 where it is in none."""
+        if self._numbers is None:
+            is_member = self.is_grouped.result()
+            if self.about.skips_missing:
+                is_member = is_member & ~self._all_missing()
+            names = np.arange(len(is_member)) if self.names is None else self.names.result()
+            self.names = None
+            self._numbers = numbered(names, is_member)
+        return self._numbers[0]
+
+    def _all_missing(self) -> NDArray[np.bool_]:
+        masks = [stack.result() for stack in self.is_missing.values()]
+        return np.logical_and.reduce(masks) if masks else np.zeros(1, bool)
+
+    def result(self, order: Integers | None, rows: Integers, unit: str) -> WeakBlock:
+        """The block for a table whose rows are in this order and have these numbers."""
+        numbers, names = self.numbers(), self._numbers[1] if self._numbers else np.empty(0)
+        if not len(names):
+            raise DataError(f"{self.path}: no row has a group and a weak label of kind {self.about.kind}")
+        offsets, members = members_of(numbers if order is None else numbers[order], len(names))
+        weak = {}
+        for name, stack in self.values.items():
+            stacked = (stack.result(), self.is_missing[name].result())
+            values, missing = stacked if order is None else tuple(array[order] for array in stacked)
+            self._check_missing(name, missing[members], rows[members], unit)
+            weak[name] = self._one_to_a_group(name, values, offsets, members, (names, rows, unit))
+        shown_names = names if self.about.group else rows[members]
+        return WeakBlock(self.about.kind, shown_names, offsets, members, weak, self.about.options)
+
+    def _check_missing(self, name: str, missing: NDArray[np.bool_], rows: Integers, unit: str) -> None:
+        """With `missing: skip` a row may be empty in all its weak values, not in some."""
+        if self.about.skips_missing and missing.any():
+            what = _described(name, self.about.weak[name])
+            raise DataError(f"{self.path}, {unit} {rows[missing][0]}: {what} is empty where others are given")
+
+    def _one_to_a_group(
+        self, name: str, values: NDArray[Any], offsets: Integers, members: Integers, context: tuple[Any, Integers, str]
+    ) -> NDArray[Any]:
+        if len(members) == len(offsets) - 1:  # every group is one row
+            return values[members]
+        firsts = members[offsets[:-1]]
+        owners = np.repeat(firsts, np.diff(offsets))
+        place = _first_difference(values, members, owners)
+        if place is not None:
+            names, rows, unit = context
+            here, first = members[place], owners[place]
+            group = names[np.searchsorted(offsets, place, side="right") - 1]
+            raise DataError(
+                f"{self.path}: {_described(name, self.about.weak[name])} must be the same in all of group {group}: "
+                f"{unit} {rows[first]} has {shown(values[first])}, {unit} {rows[here]} has {shown(values[here])}"
+            )
+        return values[firsts]
+
+
+def _first_difference(values: NDArray[Any], members: Integers, owners: Integers) -> int | None:
+    """Where a member first has another value than its owner; compared piece by piece, to need little memory."""
+    for start in range(0, len(members), ROWS_AT_ONCE):
+        piece = slice(start, start + ROWS_AT_ONCE)
+        wrong = np.flatnonzero(_differs(values[members[piece]], values[owners[piece]]))
+        if len(wrong):
+            return start + int(wrong[0])
+    return None
+
+
+def _differs(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.bool_]:
+    different = left != right
+    if left.dtype.kind == "f":
+        different &= ~(np.isnan(left) & np.isnan(right))
+    return rows_with_any(different)
+
+
+def chosen_form(about: BlockDescription) -> dict[str, str]:
+    """How each weak column of a block is read, from the forms that its kind has."""
+    check_known([about.kind], tuple(KINDS), "kind of weak label")
+    forms = KINDS[about.kind].forms
+    for form in forms:
+        if set(about.weak) == set(form):
+            return form
+    known = tuple(dict.fromkeys(name for form in forms for name in form))
+    check_known(about.weak, known or ("none",), f"weak value of {about.kind}")
+    wanted = " or ".join("{" + ", ".join(f"{name}: column" for name in form) + "}" for form in forms)
+    raise DataError(f"the kind {about.kind} needs weak: {wanted}")
+
+
+def read_values(
+    stretch: Stretch, how: str, name: str, source: Columns, classes: ClassNames
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """The values of a stretch and which are missing, from a column, a column for each class, or one number for all."""
+    if isinstance(source, float):
+        return read_values(_with_constant(stretch, name, source), how, name, name, classes)
+    if isinstance(source, tuple):
+        return _of_each_class(stretch, how, name, source, classes)
+    cells = stretch.cells[source]
+    if how.endswith(" of each class"):
+        return _vectors(stretch, how, name, source, classes)
+    if cells.values.ndim == 2 and how != "set":
+        raise DataError(f"{stretch.file}: column {source} holds vectors where {name} is one value")
+    return _read_column(stretch, how, source, classes), cells.missing
+
+
+def _read_column(stretch: Stretch, how: str, column: str, classes: ClassNames) -> NDArray[Any]:
+    return COLUMN_READERS[how](stretch, column, classes)
+
+
+COLUMN_READERS: dict[str, Callable[[Stretch, str, ClassNames], NDArray[Any]]] = {
+    "class": lambda stretch, column, classes: stretch.class_numbers(column, classes),
+    "class or none": lambda stretch, column, classes: stretch.class_numbers(column, classes),
+    "set": lambda stretch, column, classes: stretch.class_masks(column, classes),
+    "flag": lambda stretch, column, _: stretch.flags(column),
+    "count": lambda stretch, column, _: stretch.whole(column),
+    "first or second": lambda stretch, column, _: stretch.one_of(column, (0, 1)),
+    "second or third": lambda stretch, column, _: stretch.one_of(column, (1, 2)),
+    "share": lambda stretch, column, _: stretch.between(column, 0, 1),
+    "signed": lambda stretch, column, _: stretch.between(column, -1, 1),
+    "number": lambda stretch, column, _: stretch.numbers(column),
+    "text": lambda stretch, column, _: stretch.texts(column),
+}
+"""The words that `KINDS` uses, each with how a column is read."""
+
+
+def _of_each_class(
+    stretch: Stretch, how: str, name: str, columns: tuple[str, ...], classes: ClassNames
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    if how != "set" and not how.endswith(" of each class"):
+        raise DataError(f"{stretch.file}: {name} is one column, found a list of {len(columns)}")
+    if len(columns) != len(classes.names):
+        raise DataError(
+            f"{stretch.file}: {name} needs {len(classes.names)} columns, one for each class, found {len(columns)}"
+        )
+    one = "flag" if how == "set" else how.removesuffix(" of each class")
+    values = np.column_stack([_read_column(stretch, one, column, classes) for column in columns])
+    missing = rows_with_any(np.column_stack([stretch.cells[column].missing for column in columns]))
+    return values == 1 if how == "set" else values, missing
+
+
+def _vectors(
+    stretch: Stretch, how: str, name: str, column: str, classes: ClassNames
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    values, missing = stretch.cells[column]
+    if values.ndim != 2 or values.shape[1] != len(classes.names):
+        raise DataError(
+            f"{stretch.file}: {name} needs a list of {len(classes.names)} columns, one for each class, or a column of "
+            f"vectors of that length; {column} is neither"
+        )
+    return _read_column(stretch, how.removesuffix(" of each class"), column, classes), missing
+
+
+def _with_constant(stretch: Stretch, name: str, value: float) -> Stretch:
+    cells = Cells(np.full(len(stretch.rows), value), np.zeros(len(stretch.rows), bool))
+    return Stretch(stretch.file, stretch.unit, stretch.rows, {**stretch.cells, name: cells})
+
+
+def _same_for_all(message: str, _row: int) -> str:
+    return message
+
+
+def _described(name: str, source: Columns) -> str:
+    return f"column {source}" if isinstance(source, str) else f"the weak value {name}"

@@ -1,0 +1,247 @@
+"""`read_table`: from a description to checked arrays, in one pass over the file, or a part of it in two."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glws.data.sources._images import ImageFiles
+from glws.data.tables._array_files import HdfFile, NpzFile
+from glws.data.tables._block_reading import BlockReader
+from glws.data.tables._cells import ClassNames, Stretch, rows_with_any, shown
+from glws.data.tables._csv_file import CsvFile
+from glws.data.tables._description import Description, check_known, read_description
+from glws.data.tables._grouping import members_of, rearrange_rows, sorting_order
+from glws.data.tables._hashing import BlockHasher, ColumnHasher, TableHash, block_end, description_hash
+from glws.data.tables._parquet_file import ParquetFile
+from glws.data.tables._shard import Shard, shard_bounds
+from glws.data.tables._stack import Stack
+from glws.data.tables._table import Table
+from glws.data.tables._table_file import AbstractTableFile
+from glws.errors import DataError
+
+FORMATS = {".csv": "text", ".tsv": "text", ".txt": "text", ".parquet": "parquet", ".pq": "parquet",
+           ".npz": "npz", ".h5": "hdf", ".hdf5": "hdf"}  # fmt: skip
+LARGEST = np.finfo(np.float32).max
+
+
+def read_table(source: str | os.PathLike[str] | Mapping[str, Any], part: tuple[int, int] | None = None) -> Table:
+    """Reads the data that a description describes: a YAML file, or a mapping with the same keys.
+
+        data: bags.csv                      # CSV, parquet, npz or HDF5
+        features: "f*"                      # columns, patterns, or {image: path_column, size: 64}
+        classes: [benign, malignant]
+        group: bag_id                       # left out: each row is a group
+        kind: proportions
+        weak: {count: n_malignant}          # columns, the same in all rows of a group
+        label: truth                        # true classes, for evaluation only
+
+    Several kinds on the same instances are a list `blocks`, each with kind, group and weak. A row whose group or weak
+    label is empty is an error, or with `missing: skip` not part of that block. A pattern never picks a column that is
+    used as a group, a weak label or a label. Everything is checked on the way; an error names the file, the line or
+    row, the column and what was found there.
+
+    `part` is (rank, size) of a process among several that read the same file: it gets the groups, weak labels and true
+    labels of all, and the features of its own rows only. That needs a parquet file in which the rows of each group of
+    the first block stand together; from others everything is read, and the table's `note` says so.
+    """
+    about = read_description(source)
+    with open_table(about) as file:
+        if part is None or about.image:
+            return _Reading(about, file).table()
+        reading = _Reading(about, file)
+        reason = reading.reason_to_read_all(part[1])
+        return reading.part(*part) if reason is None else replace(_Reading(about, file).table(), note=reason)
+
+
+def open_table(about: Description) -> AbstractTableFile:
+    """The file of a description, by the end of its name."""
+    path, group = about.data, next((block.group for block in about.blocks if block.group), None)
+    if not path.is_file():
+        raise DataError(f"{path}: there is no such file")
+    kind = FORMATS.get(path.suffix.lower())
+    if kind == "text":
+        return CsvFile(path, about.separator)
+    if kind == "parquet":
+        return ParquetFile(path)
+    if kind == "npz":
+        return NpzFile(path, group)
+    if kind == "hdf":
+        return HdfFile(path, group)
+    raise DataError(f"{path}: known are files that end in {', '.join(FORMATS)}")
+
+
+class _Reading:
+    """One pass over a file."""
+
+    def __init__(self, about: Description, file: AbstractTableFile) -> None:
+        self.about, self.file, self.classes = about, file, ClassNames(about.classes)
+        self.blocks = [BlockReader(block, self.classes, file) for block in about.blocks]
+        self.names = feature_columns(about, file)
+        self.features = Stack(file.path, file.num_rows)
+        self.labels = Stack(file.path, file.num_rows, np.int64)
+        self.rows = Stack(file.path, file.num_rows, np.int64)
+        self.known_hash, self.block_hash = ColumnHasher(), BlockHasher(file.num_rows)
+        self.images: list[str] = []
+        self.feature_names: tuple[str, ...] = ()
+        self.unit = "row"
+
+    def table(self) -> Table:
+        """All of it, in one pass."""
+        for stretch in self.file.stretches(list(dict.fromkeys([*self.names, *self._known()]))):
+            self._add_instances(stretch)
+            self._add_known(stretch)
+        return self._table(self._order())
+
+    def reason_to_read_all(self, size: int) -> str | None:
+        """Why `part` cannot be had for so many processes; None if it can: then all but the features has been read."""
+        path = self.file.path
+        if not isinstance(self.file, ParquetFile) or not self._known():
+            return f"{path}: every process reads all of it; only of a parquet file with groups each can read its part"
+        for stretch in self.file.stretches(self._known()):
+            self._add_known(stretch)
+        if self._order() is not None:
+            return f"{path}: every process reads all of it, because the rows of a group do not stand together"
+        if self._bounds(size) is None:
+            return f"{path}: every process reads all of it, because there are fewer groups than processes"
+        return None
+
+    def part(self, rank: int, size: int) -> Table:
+        """With the features of one part, in a second pass over its rows."""
+        bounds, file = self._bounds(size), self.file
+        assert bounds is not None
+        assert isinstance(file, ParquetFile)
+        first, last = bounds[rank], bounds[rank + 1]
+        self.features = Stack(file.path, last - first)
+        self.block_hash = BlockHasher(bounds[-1], first)
+        for stretch in file.part(self.names, first, last):
+            self._add_instances(stretch)
+        for stretch in file.part(self.names, last, block_end(last, bounds[-1])):
+            self.block_hash.add(self._matrix(stretch))
+        example = self._matrix(next(file.part(self.names, 0, 1)))
+        return replace(self._table(None), shard=Shard(bounds, rank, example))
+
+    def _bounds(self, size: int) -> tuple[int, ...] | None:
+        if not self.blocks or self.blocks[0].about.group is None:
+            return shard_bounds(None, len(self.rows.result()), size)
+        numbers = self.blocks[0].numbers()
+        return shard_bounds(members_of(numbers, int(numbers.max(initial=-1)) + 1)[0], len(numbers), size)
+
+    def _table(self, order: NDArray[np.int64] | None) -> Table:
+        if not len(self.rows.result()):
+            raise DataError(f"{self.file.path}: there are no rows")
+        features = self._features(order)
+        rows, labels = self._arranged(self.rows, order), self._arranged(self.labels, order)
+        blocks = tuple(block.result(order, rows, self.unit) for block in self.blocks)
+        return Table(str(self.file.path), self.unit, features, self.feature_names, self.about.classes, blocks, rows,
+                     self._hash(len(rows)), labels if self.about.label else None)  # fmt: skip
+
+    def _hash(self, num_rows: int) -> TableHash:
+        description = description_hash(self.about, self.feature_names)
+        return TableHash(num_rows, description, self.known_hash.digest(), self.block_hash.digests())
+
+    def _known(self) -> list[str]:
+        """The columns that say something of instances and groups, or where the images are."""
+        names = [*([self.about.image] if self.about.image else []), *([self.about.label] if self.about.label else [])]
+        names += [name for block in self.about.blocks for name in block.columns]
+        return list(dict.fromkeys(names))
+
+    def _add_known(self, stretch: Stretch) -> None:
+        if self.about.label:
+            self.labels.add(stretch.class_numbers(self.about.label, self.classes))
+        self.rows.add(stretch.rows)
+        for block in self.blocks:
+            block.add(stretch)
+        for name in self._known():
+            self.known_hash.add(name, stretch.cells[name].values)
+            self.known_hash.add(f"{name} missing", stretch.cells[name].missing)
+
+    def _add_instances(self, stretch: Stretch) -> None:
+        self.unit = stretch.unit
+        if self.about.image:
+            paths = _image_paths(stretch, self.about.image, self.file.path.parent)
+            self.known_hash.add("sizes of images", np.array([os.path.getsize(path) for path in paths], np.int64))
+            self.images += paths
+        else:
+            rows = self._matrix(stretch)
+            self.features.add(rows)
+            self.block_hash.add(rows)
+
+    def _matrix(self, stretch: Stretch) -> NDArray[np.floating[Any]]:
+        columns = [finite_numbers(stretch, name) for name in self.names]
+        names = [self._wide_names(name, column) for name, column in zip(self.names, columns, strict=True)]
+        found = tuple(name for group in names for name in group)
+        if self.feature_names and found != self.feature_names:
+            raise DataError(f"{self.file.path}, {self.unit} {stretch.rows[0]}: vectors of features change their length")
+        self.feature_names = found
+        return np.column_stack(columns)
+
+    def _wide_names(self, name: str, column: NDArray[np.floating[Any]]) -> list[str]:
+        return [name] if column.ndim == 1 else [f"{name}[{place}]" for place in range(column.shape[1])]
+
+    def _order(self) -> NDArray[np.int64] | None:
+        grouped = [block for block in self.blocks if block.about.group]
+        return sorting_order(self.blocks[0].numbers()) if grouped and grouped[0] is self.blocks[0] else None
+
+    def _features(self, order: NDArray[np.int64] | None) -> NDArray[np.floating[Any]] | ImageFiles:
+        if self.about.image:
+            images = ImageFiles(tuple(self.images), self.about.image_size)
+            return images if order is None else images.subset(order)
+        return self._arranged(self.features, order)
+
+    def _arranged(self, stack: Stack, order: NDArray[np.int64] | None) -> NDArray[Any]:
+        array = stack.result()
+        return array if order is None or not len(array) else rearrange_rows(array, order)
+
+
+def feature_columns(about: Description, file: AbstractTableFile) -> tuple[str, ...]:
+    """The feature columns, patterns replaced by what they match, in the order of the file; all columns are checked."""
+    used = {name for block in about.blocks for name in block.columns} | {about.label, about.image} - {None}
+    try:
+        check_known([name for name in sorted(filter(None, used))], file.columns, "column")
+        return tuple(dict.fromkeys(name for wanted in about.features for name in _matching(wanted, file, used, about)))
+    except DataError as error:
+        raise DataError(f"{file.path}: {error}") from None
+
+
+def _matching(wanted: str, file: AbstractTableFile, used: set[Any], about: Description) -> list[str]:
+    if wanted in file.columns:
+        if wanted == about.label:
+            raise DataError(f"{wanted} is the true label: it cannot be a feature too")
+        return [wanted]
+    if not any(sign in wanted for sign in "*?["):
+        check_known([wanted], file.columns, "column")
+    found = [name for name in file.columns if fnmatchcase(name, wanted) and name not in used]
+    if not found:
+        raise DataError(f"no column matches {wanted!r}; there are {', '.join(file.columns[:20])}")
+    return found
+
+
+def finite_numbers(stretch: Stretch, name: str) -> NDArray[np.floating[Any]]:
+    """A feature column: in float32 if its type fits into that, in float64 otherwise, so that no value is rounded.
+
+    Empty cells, what is no number, infinities and what float32 takes for infinite are refused.
+    """
+    stretch.refuse_missing(name)
+    values = stretch.cells[name].values
+    numbers = values.astype(np.float32) if np.can_cast(values.dtype, np.float32) else stretch.numbers(name)
+    stretch.refuse(
+        rows_with_any(~(np.abs(numbers) <= LARGEST)),
+        lambda row: f"column {name} must be a finite number, found {shown(values[row])}",
+    )
+    return numbers
+
+
+def _image_paths(stretch: Stretch, column: str, folder: Path) -> list[str]:
+    stretch.refuse_missing(column)
+    paths = [os.path.join(folder, name) for name in stretch.texts(column)]
+    missing = np.array([not os.path.isfile(path) for path in paths])
+    stretch.refuse(missing, lambda row: f"column {column}: there is no image {paths[row]}")
+    return paths

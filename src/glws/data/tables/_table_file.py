@@ -1,0 +1,84 @@
+"""What the readers share: a table in a file, read a stretch of rows at a time."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from glws.data.tables._cells import Stretch
+from glws.errors import DataError
+
+ROWS_AT_ONCE = 1 << 16
+SUSPICIOUS_BYTES, SUSPICIOUS_RATIO = 1 << 26, 200
+"""What is read of a file may have this many bytes once decoded, or this many times the bytes of the file."""
+LEAST_BYTES = 8
+"""What a value counts for at least, however it is stored: its row has a number, and memory has words of 8 bytes."""
+
+
+class AbstractTableFile(ABC):
+    """A table in a file: the names of its columns, the number of its rows where that is known, and its stretches."""
+
+    path: Path
+    columns: tuple[str, ...]
+    num_rows: int | None
+
+    @abstractmethod
+    def stretches(self, names: Sequence[str]) -> Iterator[Stretch]:
+        """The rows in order, a stretch at a time, with the columns named."""
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        return None
+
+    def __enter__(self) -> AbstractTableFile:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+class DecodedSize:
+    """Running total of the bytes that one pass over a file decodes; the pass ends before they fill the memory.
+
+    A few stored bytes can claim to be any number of values: zeros that were compressed, one text in a million rows, a
+    size without content. More than 64 MiB and more than 200 times the size of the file is refused.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "small.npz"
+    >>> _ = path.write_bytes(bytes(100))
+    >>> DecodedSize(path).add("column x", 1 << 40)
+    Traceback (most recent call last):
+    glws.errors.DataError: ...small.npz: with column x ... 1,099,511,627,776 bytes from a file of 100, ...
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.stored, self.total = path, path.stat().st_size, 0
+
+    def add(self, what: str, size: int) -> None:
+        """Counts bytes that are about to be decoded; raises `DataError` when they are too many."""
+        self.total += max(size, 0)
+        if self.total > SUSPICIOUS_BYTES and self.total > SUSPICIOUS_RATIO * self.stored:
+            raise DataError(
+                f"{self.path}: with {what} it would decode {self.total:,} bytes from a file of {self.stored:,}, as a "
+                f"file made to fill the memory does; the limit is {SUSPICIOUS_BYTES >> 20} MiB, or {SUSPICIOUS_RATIO} "
+                "times the file if that is more; if it is meant, write it without compression and dictionaries"
+            )
+
+
+def check_memory(path: Path, size: int) -> None:
+    """Raises `DataError` when `size` bytes are more than this machine has, before anything tries to get them."""
+    available = _physical_memory()
+    if available is not None and size > available:
+        raise DataError(
+            f"{path}: needs {size / 2**30:,.1f} GiB of memory, this machine has {available / 2**30:,.1f} GiB"
+        )
+
+
+def _physical_memory() -> int | None:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None

@@ -1,0 +1,156 @@
+"""Settings by name: from a fully labelled source to weakly labelled data, with sizes that suit the source."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_type_hints
+
+import torch
+from torch import Tensor
+
+from glws._rules import check_keys, check_name, rule_of
+from glws.data._groups import Groups
+from glws.data.sources import Source, class_split
+from glws.data.weaken import _bags as bags
+from glws.data.weaken import _pair_confidence as pair_confidence
+from glws.data.weaken import _pairs as pairs
+from glws.data.weaken import _single as single
+from glws.data.weaken import _unlabeled as unlabeled
+from glws.data.weaken._confidence import held_out_scores, positive_scores
+from glws.data.weaken._record import Weakened
+from glws.errors import DataError
+from glws.kinds import Labels
+
+Defaults = Callable[[int], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a setting is made, for how many classes, whether it needs scores, and its sizes for n instances."""
+
+    make: Callable[..., Weakened]
+    defaults: Defaults
+    is_binary: bool = False
+    is_scored: bool = False
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What may be chosen, with its type."""
+        given = {"labels", "confidence", "num_classes", "generator", "return"}
+        return {name: kind for name, kind in get_type_hints(self.make).items() if name not in given}
+
+
+def supervised(labels: Tensor, num_classes: int, *, generator: torch.Generator) -> Weakened:
+    """Every label, as it is: the ceiling."""
+    return Weakened(Groups.singles(len(labels)), Labels.of(labels, num_classes), {})
+
+
+def _bags(size: int) -> Defaults:
+    return lambda n: {"num_bags": max(2, n // size), "mean": float(size), "std": size / 5}
+
+
+def _pairs(n: int) -> dict[str, Any]:
+    return {"num_pairs": max(2, n // 2), "prior": 0.4}
+
+
+SETTINGS: dict[str, Setting] = {
+    "supervised": Setting(supervised, lambda n: {}),
+    "partial_labels": Setting(single.partial_labels, lambda n: {"ratio": 0.5}),
+    "complementary_labels": Setting(single.complementary_labels, lambda n: {}),
+    "semi_supervised": Setting(single.semi_supervised, lambda n: {"num_labeled": max(20, n // 20)}),
+    "noisy_labels": Setting(single.noisy_labels, lambda n: {"noise": 0.2}),
+    "multi_instance": Setting(bags.multi_instance, _bags(5), is_binary=True),
+    "multi_instance_classes": Setting(bags.multi_instance_classes, _bags(5)),
+    "proportions": Setting(bags.proportions, _bags(10), is_binary=True),
+    "class_proportions": Setting(bags.class_proportions, _bags(10)),
+    "pair_comparison": Setting(
+        pairs.pair_comparison, lambda n: {"num_pairs": max(2, n // 2), "prior": 0.5}, is_binary=True
+    ),
+    "pair_similarity": Setting(pairs.pair_similarity, _pairs, is_binary=True),
+    "similarity_confidence": Setting(pair_confidence.similarity_confidence, _pairs, is_binary=True, is_scored=True),
+    "confidence_difference": Setting(pair_confidence.confidence_difference, _pairs, is_binary=True, is_scored=True),
+    "positive_confidence": Setting(
+        pair_confidence.positive_confidence,
+        lambda n: {"num_instances": max(2, n // 2), "positives_only": False},
+        is_binary=True,
+        is_scored=True,
+    ),
+    "positive_unlabeled": Setting(
+        unlabeled.positive_unlabeled, lambda n: {"num_positives": max(10, n // 15)}, is_binary=True
+    ),
+    "unlabeled_unlabeled": Setting(
+        unlabeled.unlabeled_unlabeled, lambda n: {"sizes": (n // 2, n // 2), "priors": (0.8, 0.2)}, is_binary=True
+    ),
+    "similar_dissimilar_unlabeled": Setting(
+        unlabeled.similar_dissimilar_unlabeled,
+        lambda n: {"num_similar": n // 6, "num_dissimilar": n // 6, "num_unlabeled": n // 5, "prior": 0.4},
+        is_binary=True,
+    ),
+}
+"""Every setting that can be simulated. Adding one is a function in this package and a line here."""
+
+
+@dataclass(frozen=True, eq=False)
+class Simulated:
+    """A weakened source: the training inputs, what is known of them, and the source with the classes that are asked."""
+
+    inputs: Any
+    weakened: Weakened
+    source: Source
+
+
+def simulated(
+    source: Source,
+    setting: str,
+    generator: torch.Generator,
+    positive: Sequence[int] | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Simulated:
+    """A setting drawn from the training part of a source; what the options leave open follows from its size.
+
+    `positive` are the classes that count as positive in settings of two classes; without it those of the paper, or the
+    first half. Settings with confidences are drawn from the part of the instances that a model fitted to the others
+    has scored.
+
+    >>> from glws.data import load
+    >>> answer = simulated(load("iris"), "proportions", torch.Generator().manual_seed(0), options={"num_bags": 7})
+    >>> len(answer.weakened.groups), answer.source.classes
+    (7, ('negative', 'positive'))
+    """
+    chosen = _setting(setting, options or {})
+    classes = _positive(source, setting, positive) if chosen.is_binary else None
+    asked = source if classes is None else source.binary(classes)
+    inputs: Any = asked.train.inputs
+    labels = torch.as_tensor(asked.train.labels)
+    given: list[Any] = [labels]
+    if chosen.is_scored:
+        assert classes is not None
+        scored = held_out_scores(inputs, source.train.labels, source.num_classes, held_out=0.2, generator=generator)
+        inputs, given = torch.as_tensor(inputs)[scored.scored], [labels[scored.scored]]
+        given.append(positive_scores(scored.probabilities, classes))
+    if "num_classes" in inspect.signature(chosen.make).parameters:
+        given.append(asked.num_classes)
+    drawn = chosen.make(*given, generator=generator, **{**chosen.defaults(len(given[0])), **(options or {})})
+    return Simulated(inputs, drawn, asked)
+
+
+def _setting(name: str, options: Mapping[str, Any]) -> Setting:
+    check_name("setting", name, SETTINGS)
+    chosen = SETTINGS[name]
+    check_keys(options, chosen.options, f"setting.{name}")
+    for key, value in options.items():
+        words, holds = rule_of(chosen.options[key])
+        if not holds(value):
+            raise DataError(f"`{key}` of {name} must be {words}. Got {value!r}.")
+    return chosen
+
+
+def _positive(source: Source, setting: str, positive: Sequence[int] | None) -> Sequence[int]:
+    if positive is not None:
+        return positive
+    try:
+        return class_split(source.name, setting).positive
+    except DataError:
+        return range((source.num_classes + 1) // 2) if source.num_classes > 2 else (1,)

@@ -1,0 +1,36 @@
+"""`Weakened`: what a simulated setting leaves of fully labelled data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from glws.data._dataset import WeakDataset
+from glws.data._groups import Groups
+from glws.kinds import AbstractSupervision
+
+
+@dataclass(frozen=True, eq=False)
+class Weakened:
+    """Groups of instances, what is known about each, and the counts and shares of what was drawn.
+
+    Settings that know several things (positive and unlabeled data, say) hold a tuple of groups and a tuple of kinds of
+    the same length. `statistics` is for reports and tests: it is computed from the true labels of what was drawn, so
+    nothing of it may go into training, except the priors that the setting gives away anyway.
+    """
+
+    groups: Groups | tuple[Groups, ...]
+    weak: AbstractSupervision | tuple[AbstractSupervision, ...]
+    statistics: Mapping[str, float]
+
+    def dataset(self, instances: Any) -> WeakDataset:
+        """Ready for training: the instances (numbered as the labels were) with these groups.
+
+        >>> import torch
+        >>> from glws.data.weaken import complementary_labels
+        >>> record = complementary_labels([0, 2, 1], 3, generator=torch.Generator().manual_seed(0))
+        >>> len(record.dataset(torch.randn(3, 5)))
+        3
+        """
+        return WeakDataset(instances, self.groups, self.weak)

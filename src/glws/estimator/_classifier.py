@@ -1,0 +1,306 @@
+"""`WeakClassifier`: a scikit-learn classifier that learns from weak labels."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
+from torch import nn
+
+from glws._rules import Rule, nothing_or, one_of, whole
+from glws.data import Scaling, check_learnable, lost_values, scaling_of
+from glws.errors import ConfigError, DataError
+from glws.estimator._network import MakeModel, NetworkLearner
+from glws.estimator._posteriors import first_posterior, informed_rows, row_posterior
+from glws.estimator._soft_em import SoftEM, class_table, is_open, log_probs
+from glws.estimator._targets import BuildKind, Known, Reading
+from glws.estimator._tools import check_tools
+from glws.methods import AbstractMethod
+
+Array = NDArray[np.float64]
+CLASSES = ("labels", "noisy_labels")
+"""Kinds by which y holds classes, as other classifiers take them."""
+
+
+class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier of instances that learns from whatever is known of them, one by one or in groups.
+
+    What `y` may be, in `fit` and in `score` alike:
+
+    - class labels, numbers or texts, with -1 (`glws.UNKNOWN`, None or NaN) for rows without one; -1 is never a class,
+      and labels of one class alone (1 and -1, as for positive-unlabeled data) are refused with what to write;
+    - a mask [rows, classes] of the classes that each row may have;
+    - a kind of `glws.kinds`, or a list of kinds, with `groups` (a list of as many);
+    - values of the kind that `kind` names: counts for "proportions", 1 and 0 for "multi_instance", and so on for all
+      kinds of a described table ("proportions.share" for shares of the group), or for a function that makes a kind of
+      an array with a value for each group. Each row has the value of its group, so that cross-validation can cut it;
+      one value for each group is taken as well.
+
+    `groups` is the name of its group for each row, as everywhere in scikit-learn; the groups of a kind are then
+    numbered in the order of their sorted names. Lists of row numbers, or `Groups`, do too.
+
+    Without a `base_estimator` a network learns: `model` is "mlp", "linear", or any callable that gives a torch module
+    for the shape of an instance and a number of classes. It is trained by `method` ("glws": EM on the exact posterior).
+    `recipe="published"` trains as the authors of the method did, where that is known: what they chose replaces the
+    usual learning rate, weight decay, batch size and layers, and whatever is given replaces it.
+    Without `epochs` there are about 1,000 steps in 20 to 100 passes through the groups, and fewer for large data, as
+    everywhere (`glws.training._length`). Features are standardised first, unless `standardise=False`.
+
+    With a `base_estimator`, any classifier that has `predict_proba` and takes `sample_weight`, EM fits it to weighted
+    copies of the rows, `rounds` times, cross-fitted over `folds` (see `SoftEM`). It gets the features as they are.
+    EM needs something to begin with that tells rows apart: `start="network"` trains the network above first and starts
+    from its posterior; "even" starts from what the weak labels say by themselves, which is enough where groups differ.
+
+    After `fit`: `classes_`; `posterior_`, what each training row is given the predictions and all that is known of it,
+    [rows, classes]; `loss_curve_`, the loss of each epoch, or -mean log p(w | x) of rows not fitted to for each round;
+    `network_` or `estimator_`, what was learned.
+
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 2))
+    >>> labels, bag = (X[:, 0] > 0).astype(int), np.arange(400) // 8
+    >>> positives = np.bincount(bag, labels)[bag]                        # known: how many of each bag, in each row
+    >>> model = WeakClassifier("linear", kind="proportions", epochs=30, learning_rate=0.05, random_state=0)
+    >>> model.fit(X, positives, groups=bag)
+    WeakClassifier(epochs=30, kind='proportions', learning_rate=0.05, model='linear', random_state=0)
+    >>> bool((model.predict(X) == labels).mean() > 0.95)
+    True
+    >>> positives[24], model.posterior_[24:32, 1].sum().round(6)         # the posterior of a bag keeps its count
+    (np.float64(4.0), np.float64(4.0))
+    """
+
+    __metadata_request__fit = {"groups": True}  # noqa: RUF012
+    __metadata_request__score = {"groups": True}  # noqa: RUF012
+
+    def __init__(
+        self,
+        model: str | nn.Module | MakeModel = "mlp",
+        base_estimator: Any = None,
+        *,
+        kind: str | BuildKind | None = None,
+        kind_options: Mapping[str, Any] | None = None,
+        classes: Sequence[Any] | None = None,
+        model_options: Mapping[str, Any] | None = None,
+        method: str | AbstractMethod = "glws",
+        method_options: Mapping[str, Any] | None = None,
+        epochs: int | None = None,
+        batch_size: int | Sequence[int] | None = None,
+        learning_rate: float | None = None,
+        weight_decay: float | None = None,
+        recipe: Literal["published"] | None = None,
+        training_options: Mapping[str, Any] | None = None,
+        standardise: bool = True,
+        start: Literal["network", "even"] = "network",
+        rounds: int = 5,
+        folds: int = 3,
+        random_state: Any = None,
+        device: str = "auto",
+    ) -> None:
+        self.model = model
+        self.base_estimator = base_estimator
+        self.kind = kind
+        self.kind_options = kind_options
+        self.classes = classes
+        self.model_options = model_options
+        self.method = method
+        self.method_options = method_options
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.recipe = recipe
+        self.training_options = training_options
+        self.standardise = standardise
+        self.start = start
+        self.rounds = rounds
+        self.folds = folds
+        self.random_state = random_state
+        self.device = device
+
+    # ------------------------------------------------------------ learning
+
+    def fit(self, X: Any, y: Any, groups: Any = None) -> WeakClassifier:
+        """Learns from the rows of `X` and what `y` and `groups` say of them."""
+        self._check_parameters()
+        features = self._features(X, is_new=True)
+        known = self._reading().known(y, groups, features.shape[0])
+        check_learnable(known.groups, known.weak, known.classes.tolist())
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self.classes_ = known.classes
+        if self.base_estimator is None:
+            self._fit_network(features, known, seed)
+        else:
+            self._fit_base(features, known, seed)
+        self.posterior_ = row_posterior(self._log_probs(features), known).probs
+        return self
+
+    def _fit_network(self, features: Array, known: Known, seed: int) -> None:
+        scaling = scaling_of(features, features[0], len(features)) if self.standardise else None
+        names = getattr(self, "feature_names_in_", [f"x{number}" for number in range(features.shape[1])])
+        for line in lost_values(features, scaling, names):
+            warnings.warn(line, stacklevel=3)
+        self.scaler_ = Standardizer.of(scaling, features.shape[1])
+        self.network_, self.loss_curve_ = self._learner(seed).fit(self.scaler_.transform(features), known)
+
+    def _fit_base(self, features: Any, known: Known, seed: int) -> None:
+        begun = first_posterior(known, features.shape[0])
+        rows = np.flatnonzero(informed_rows(known, features.shape[0], seed))
+        if not len(rows):
+            raise DataError("nothing is known of any row: every weak label allows everything")
+        if self.start == "network" and is_open(begun, rows):
+            shown = _dense(StandardScaler(with_mean=not _is_sparse(features)).fit_transform(features))
+            network, _ = self._learner(seed).fit(shown, known)
+            begun = row_posterior(network.log_probs(shown), known)
+        soft_em = SoftEM(self.base_estimator, int(self.rounds), int(self.folds), seed)
+        learned = soft_em.fit(features, known, begun, rows)
+        self.estimator_, self.num_rows_, self.loss_curve_ = learned
+
+    def _learner(self, seed: int) -> NetworkLearner:
+        named = {name: getattr(self, name) for name in ("batch_size", "learning_rate", "weight_decay", "device")}
+        chosen = {
+            **{name: value for name, value in named.items() if value is not None},
+            **(self.training_options or {}),
+        }
+        training = {name: _plain(value) for name, value in chosen.items()}
+        return NetworkLearner(
+            self.model,
+            self.model_options,
+            self.method,
+            self.method_options,
+            self.recipe,
+            _plain(self.epochs),
+            training,
+            seed,
+        )
+
+    # ------------------------------------------------------------ answering
+
+    def predict_proba(self, X: Any) -> Array:
+        """The probability of each class, in the order of `classes_`, for each row by itself: [rows, classes]."""
+        check_is_fitted(self)
+        features = self._features(X, is_new=False)
+        if self.base_estimator is None:
+            return np.exp(self._log_probs(features))
+        return class_table(self.estimator_, features, len(self.classes_))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most likely class of each row; of a network that was told `shares`, the best for balanced accuracy."""
+        check_is_fitted(self)
+        return np.asarray(self.classes_[self._decided(self._features(X, is_new=False))])
+
+    def score(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> float:
+        """How good the predictions are, more being better; `y` and `groups` are what they are in `fit`.
+
+        For class labels the accuracy, over the rows that have one, weighted if asked. For everything weaker the mean
+        over groups of log p(w | x): on groups that nothing was learned from, a fair comparison of models without a
+        single true label. With a `kind` set, compare with true labels by `accuracy_score(labels, model.predict(X))`.
+        """
+        check_is_fitted(self)
+        features = self._features(X, is_new=False)
+        reading = Reading(self.kind, self.kind_options, list(self.classes_), is_new=False)
+        known = reading.known(y, groups, features.shape[0])
+        if known.labels is not None:
+            return _accuracy(self._decided(features), known.labels, sample_weight)
+        if sample_weight is not None:
+            raise DataError("rows can be weighted where y are class labels; weak labels are of groups")
+        return float(row_posterior(self._log_probs(features), known).log_likelihood.mean())
+
+    def _decided(self, features: Any) -> NDArray[np.int64]:
+        """The class of each row by its number."""
+        if self.base_estimator is None:
+            return self.network_.decided(self.scaler_.transform(features))
+        return np.asarray(class_table(self.estimator_, features, len(self.classes_)).argmax(1))
+
+    def _log_probs(self, features: Any) -> Array:
+        """Log-probabilities that rule nothing out."""
+        if self.base_estimator is None:
+            return self.network_.log_probs(self.scaler_.transform(features))
+        return log_probs(self.estimator_, features, len(self.classes_), self.num_rows_)
+
+    # ------------------------------------------------------------ what was given
+
+    def _reading(self) -> Reading:
+        return Reading(self.kind, self.kind_options, self.classes)
+
+    def _features(self, X: Any, is_new: bool) -> Any:
+        tags = get_tags(self).input_tags
+        check_tools(self.kind if is_new and self.kind not in CLASSES else None)
+        return validate_data(
+            self,
+            X,
+            reset=is_new,
+            dtype=np.float64 if self.base_estimator is None else "numeric",
+            accept_sparse="csr" if tags.sparse else False,
+            ensure_all_finite="allow-nan" if tags.allow_nan else True,
+            ensure_min_samples=2 if is_new else 1,
+        )
+
+    def _check_parameters(self) -> None:
+        _check("rounds", _plain(self.rounds), whole(0))
+        _check("folds", _plain(self.folds), whole(2))
+        _check("start", self.start, one_of("network", "even"))
+        _check("recipe", self.recipe, nothing_or(one_of("published")))
+        base = self.base_estimator
+        if base is not None and not (hasattr(base, "predict_proba") and has_fit_parameter(base, "sample_weight")):
+            name = type(base).__name__
+            raise ConfigError(f"`base_estimator` must have predict_proba and take sample_weight in fit. Got {name}.")
+
+    def __sklearn_tags__(self) -> Any:
+        """What is promised to scikit-learn: gaps and sparse features where the base estimator takes them."""
+        tags = super().__sklearn_tags__()
+        if self.base_estimator is not None:
+            inner = get_tags(self.base_estimator).input_tags
+            tags.input_tags.allow_nan, tags.input_tags.sparse = inner.allow_nan, inner.sparse
+        return tags
+
+
+def _accuracy(decided: NDArray[np.int64], labels: NDArray[np.int64], weight: Any) -> float:
+    there = labels >= 0
+    weights = None if weight is None else np.asarray(weight, np.float64)[there]
+    return float(np.average((decided == labels)[there], weights=weights))
+
+
+class Standardizer(NamedTuple):
+    """What is subtracted from each feature and what it is divided by, in float64."""
+
+    mean: Array
+    spread: Array
+
+    @classmethod
+    def of(cls, scaling: Scaling | None, num_features: int) -> Standardizer:
+        """As it was found, or one that changes nothing."""
+        if scaling is None:
+            return cls(np.zeros(num_features), np.ones(num_features))
+        return cls(scaling["mean"].numpy(), scaling["spread"].numpy())
+
+    def transform(self, features: Array) -> Array:
+        """Features less their mean, in units of their spread."""
+        return (features - self.mean) / self.spread
+
+
+def _is_sparse(features: Any) -> bool:
+    from scipy.sparse import issparse
+
+    return bool(issparse(features))
+
+
+def _dense(features: Any) -> Array:
+    """As a network takes it: gaps at the mean, sparse features spelled out."""
+    return np.nan_to_num(np.asarray(features.toarray() if _is_sparse(features) else features, np.float64))
+
+
+def _check(name: str, value: Any, rule: Rule) -> None:
+    words, holds = rule
+    if not holds(value):
+        raise ConfigError(f"`{name}` must be {words}. Got {value!r}.")
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of numpy, as a grid of parameters may hold them, as Python's own."""
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,317 @@
+"""What a person passes as `y` and `groups`, as classes, groups of rows and kinds of weak labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from glws._rules import check_keys
+from glws.data import Groups
+from glws.data.tables import KINDS
+from glws.errors import DataError
+from glws.kinds import UNKNOWN, AbstractSupervision, Labels, PartialLabels
+from glws.kinds._arrays import missing_values
+
+Weak = AbstractSupervision | Sequence[AbstractSupervision]
+BuildKind = Callable[[NDArray[Any]], AbstractSupervision]
+SINGLE = ("labels", "partial_labels", "soft_labels", "positive_confidence", "noisy_labels")
+MAY_BE_UNKNOWN = ("labels", "multi_instance")
+
+NO_CLASS = "but -1 is a row without a label: number the classes from 0"
+ONE_CLASS = (
+    "-1 is a row without a label: write 0 for negatives; "
+    "positive-unlabeled data are y=[Labels.of([1] * n, 2), Unlabeled.of([prior])] "
+    "with groups=[[[i] for i in labeled], [unlabeled]]"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What is known of the rows: names of the classes, and kind by kind the groups and their weak labels.
+
+    `labels` are the class numbers of the rows, `UNKNOWN` where there is none, if plain labels were given.
+    """
+
+    classes: NDArray[Any]
+    groups: tuple[Groups, ...]
+    weak: tuple[AbstractSupervision, ...]
+    labels: NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How `y` is to be understood: the kind it is of, options of that kind, and the names of the classes.
+
+    `is_new`: something is to be learned from it, so that labels must be of more than one class.
+    """
+
+    kind: str | BuildKind | None = None
+    options: Mapping[str, Any] | None = None
+    classes: Sequence[Any] | None = None
+    is_new: bool = True
+
+    def known(self, y: Any, groups: Any, num_rows: int) -> Known:
+        """What `y` and `groups` say of so many rows; what does not fit together is a `DataError`."""
+        if self.classes is not None and missing_labels(np.asarray(self.classes)).any():
+            raise DataError(f"classes are named {_listed(np.asarray(self.classes))}, {NO_CLASS}")
+        if is_weak(y):
+            found = self._of_weak(y, groups, num_rows)
+        elif self.kind is not None:
+            found = self._of_values(y, groups, num_rows)
+        elif groups is not None:
+            raise DataError("groups were given, but y are plain labels; say what y tells of a group by kind=")
+        else:
+            found = self._of_rows(y, num_rows)
+        for members, weak in zip(found.groups, found.weak, strict=True):
+            members.check(num_rows)
+            weak.check(members.lengths, len(found.classes), [str(name) for name in found.classes])
+        return found
+
+    # ------------------------------------------------------------ a label or a set of candidates for each row
+
+    def _of_rows(self, y: Any, num_rows: int) -> Known:
+        mask = _mask(y)
+        if mask is not None:
+            _check_length(len(mask), num_rows)
+            classes = self._classes(mask.shape[1])
+            return Known(classes, (Groups.singles(num_rows),), (PartialLabels.of(mask),))
+        values = _column(y)
+        _check_length(len(values), num_rows)
+        classes, numbers = self._labels(values)
+        weak = Labels(torch.from_numpy(numbers), len(classes))
+        return Known(classes, (Groups.singles(num_rows),), (weak,), numbers)
+
+    def _labels(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Classes, and the number of each value's; several classes occur where something is learned."""
+        classes, numbers = class_numbers(values, self.classes)
+        found = np.unique(numbers[numbers != UNKNOWN])
+        if self.is_new and len(found) < 2:
+            only = f"the class {classes[found[0]]}" if len(found) else "rows without a label"
+            raise DataError(f"y has only {only}; expected at least two classes ({ONE_CLASS})")
+        return classes, numbers
+
+    # ------------------------------------------------------------ kinds as objects
+
+    def _of_weak(self, y: Weak, groups: Any, num_rows: int) -> Known:
+        weak = (y,) if isinstance(y, AbstractSupervision) else tuple(y)
+        given = [groups] if isinstance(y, AbstractSupervision) else _for_each_kind(groups, len(weak))
+        members = tuple(groups_of(part, num_rows, len(kind)) for part, kind in zip(given, weak, strict=True))
+        for part, kind in zip(members, weak, strict=True):
+            if len(part) != len(kind):
+                raise DataError(f"{type(kind).__name__}: there are {len(part)} groups but {len(kind)} weak labels")
+        return Known(self._classes(weak[0].num_classes), members, weak)
+
+    # ------------------------------------------------------------ numbers or texts of a named kind
+
+    def _of_values(self, y: Any, groups: Any, num_rows: int) -> Known:
+        values = self._without_gaps(np.asarray(y))
+        if groups is None and isinstance(self.kind, str) and self.kind.split(".")[0] not in SINGLE:
+            raise DataError(
+                f'kind="{self.kind}" tells something of groups; pass groups=, the name of its group for each row'
+            )
+        members = groups_of(groups, num_rows, num_rows)
+        values = per_group(values, members, num_rows, is_by_row=groups is None or _is_column(groups))
+        if callable(self.kind):
+            weak = self.kind(values)
+            return Known(self._classes(weak.num_classes), (members,), (weak,))
+        classes, weak = self._named(values, members)
+        return Known(classes, (members,), (weak,))
+
+    def _without_gaps(self, values: NDArray[Any]) -> NDArray[Any]:
+        """`UNKNOWN` in place of None and NaN where a kind knows it; a function is given the values as they are."""
+        missing = missing_values(values)
+        if callable(self.kind) or not missing.any():
+            return values
+        if str(self.kind).split(".")[0] not in MAY_BE_UNKNOWN:
+            row = np.flatnonzero(missing.reshape(len(values), -1).any(1))[0]
+            raise DataError(f'y of row {row} is missing; kind="{self.kind}" has no unknown, leave such rows out')
+        return np.where(missing, UNKNOWN, values)
+
+    def _named(self, values: NDArray[Any], members: Groups) -> tuple[NDArray[Any], AbstractSupervision]:
+        assert isinstance(self.kind, str)
+        name, _, wanted = self.kind.partition(".")
+        check_keys({name: None}, KINDS, "kind")
+        value, reading = _value_of(name, wanted, values.ndim)
+        if reading == "class or none":
+            classes, values = self._labels(values)
+        elif reading == "class":
+            classes, values = class_numbers(values, self.classes)
+        else:
+            classes = self._classes(
+                values.shape[1] if values.ndim == 2 else 2 if self.classes is None else len(self.classes)
+            )
+        options = dict(self.options or {})
+        check_keys(options, list(KINDS[name].options), "kind_options")
+        texts = tuple(str(one) for one in classes)
+        return classes, KINDS[name].make({value: values}, texts, members.lengths.numpy(), options)
+
+    def _classes(self, number: int) -> NDArray[Any]:
+        if self.classes is None:
+            return np.arange(number)
+        classes = np.asarray(self.classes)
+        if len(classes) != number:
+            raise DataError(f"{len(classes)} classes are named, but the weak labels are over {number}")
+        return classes
+
+
+def is_weak(y: Any) -> bool:
+    """Whether it is a kind of weak labels, or several."""
+    parts = y if isinstance(y, list | tuple) and len(y) else [y]
+    return all(isinstance(part, AbstractSupervision) for part in parts)
+
+
+def class_numbers(values: NDArray[Any], named: Sequence[Any] | None = None) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The classes, sorted or in the order they are named in, and the number of each value's; -1 for what is missing.
+
+    >>> class_numbers(np.array(["b", "a", None, "b"], dtype=object))
+    (array(['a', 'b'], dtype=object), array([ 1,  0, -1,  1]))
+    """
+    from sklearn.utils.multiclass import check_classification_targets
+
+    missing = missing_labels(values)
+    there = _plain_numbers(values[~missing])
+    if not len(there) and named is None:
+        raise DataError("y has no label at all; -1, None and NaN are rows without one")
+    if values.dtype.kind in "if" and (values == UNKNOWN).any() and there.min(initial=0) < 0:
+        raise DataError(f"y has the labels -1 and {there.min():g}, {NO_CLASS}")
+    try:
+        found = np.unique(there)
+    except TypeError:
+        raise DataError("y has labels of different types; expected all of them texts, or all numbers") from None
+    if len(there):
+        check_classification_targets(there)
+    classes = found if named is None else np.asarray(named)
+    order = np.argsort(classes, kind="stable")
+    unknown = ~np.isin(found, classes)
+    if unknown.any():
+        raise DataError(f"y has the label {found[unknown][0]!s}, which is not one of the classes {_listed(classes)}")
+    numbers = np.full(len(values), -1, np.int64)
+    numbers[~missing] = order[np.searchsorted(classes[order], there)]
+    return classes, numbers
+
+
+def _plain_numbers(values: NDArray[Any]) -> NDArray[Any]:
+    """Numbers that are objects, as they are beside None, as an array of numbers; anything else as it is."""
+    is_number = [isinstance(value, int | float | np.number) for value in values]
+    return np.array(values.tolist()) if values.dtype.kind == "O" and is_number and all(is_number) else values
+
+
+def missing_labels(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which values are -1, None or NaN."""
+    if values.dtype.kind == "O":
+        return np.asarray(missing_values(values) | np.array([_is_minus_one(value) for value in values], bool))
+    if values.dtype.kind in "US":
+        return np.asarray(values == ("-1" if values.dtype.kind == "U" else b"-1"))  # what numpy makes of ["a", -1]
+    return np.asarray((values == -1) | (values != values)) & (values.dtype.kind != "b")
+
+
+def _is_minus_one(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool) and bool(value == UNKNOWN)
+
+
+def groups_of(groups: Any, num_rows: int, num_weak: int) -> Groups:
+    """Groups of rows: from a name for each row, from lists of row numbers, or every row by itself."""
+    if groups is None:
+        if num_weak != num_rows:
+            raise DataError(
+                f"there are {num_rows} rows and {num_weak} weak labels; pass groups=, which rows each is about"
+            )
+        return Groups.singles(num_rows)
+    if not _is_column(groups):
+        return Groups.of(groups)
+    names = np.asarray(groups)
+    if len(names) != num_rows:
+        raise DataError(f"there are {num_rows} rows but the groups of {len(names)}")
+    return Groups.from_ids(names)
+
+
+def per_group(values: NDArray[Any], groups: Groups, num_rows: int, is_by_row: bool) -> NDArray[Any]:
+    """One value for each group, from one for each group, or from one for each row that its group agrees on."""
+    if not is_by_row or (len(values) == len(groups) != num_rows):
+        if len(values) != len(groups):
+            raise DataError(f"there are {len(groups)} groups but y has {len(values)} entries")
+        return values
+    _check_length(len(values), num_rows)
+    first = groups.indices[groups.offsets[:-1]].numpy()
+    owner = np.empty(num_rows, np.int64)
+    owner[groups.indices.numpy()] = np.repeat(np.arange(len(groups)), groups.lengths.numpy())
+    same = np.asarray(values == values[first][owner])
+    wrong = np.flatnonzero(~(same.all(1) if same.ndim > 1 else same))
+    if len(wrong):
+        row, other = wrong[0], first[owner[wrong[0]]]
+        raise DataError(
+            f"rows {other} and {row} are of one group, but y is {values[other]} and {values[row]}; "
+            "expected the weak label of the group in each of its rows"
+        )
+    return np.asarray(values[first])
+
+
+def _value_of(name: str, wanted: str, ndim: int) -> tuple[str, str]:
+    """Which value of a kind an array of one or two axes holds, and how it is read."""
+    forms = [next(iter(form.items())) for form in KINDS[name].forms if len(form) == 1]
+    if wanted:
+        check_keys({wanted: None}, [value for value, _ in forms], f"kind.{name}")
+        return next(form for form in forms if form[0] == wanted)
+    for value, reading in forms:
+        if (ndim == 2) == (reading == "set" or reading.endswith("of each class")):
+            return value, reading
+    raise DataError(f'kind="{name}" is not told by a y of {ndim} axes')
+
+
+def _mask(y: Any) -> NDArray[np.bool_] | None:
+    """A mask of candidates, None if `y` is a column."""
+    if getattr(y, "ndim", None) != 2 and not (isinstance(y, list | tuple) and len(y) and np.ndim(y[0]) == 1):
+        return None
+    values = np.asarray(y)
+    if values.ndim != 2 or values.shape[1] < 2:
+        return None
+    if values.dtype.kind != "b" and not np.isin(values, (0, 1)).all():
+        raise DataError(
+            f"y of shape {list(values.shape)} is read as candidates; expected true or false, found other values "
+            '(class probabilities are kind="soft_labels")'
+        )
+    return values.astype(bool)
+
+
+def _column(y: Any) -> NDArray[Any]:
+    from sklearn.utils import column_or_1d
+    from sklearn.utils.validation import assert_all_finite
+
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    if isinstance(y, list | tuple) and any(isinstance(value, str) for value in y):
+        y = np.array(y, dtype=object)  # a plain array would turn what is missing into text
+    values = np.asarray(column_or_1d(y, warn=True))
+    if values.dtype.kind == "f":
+        assert_all_finite(values[~np.isnan(values)], input_name="y")
+    return values
+
+
+def _is_column(groups: Any) -> bool:
+    """Whether it has one name for each row, rather than one list for each group."""
+    if isinstance(groups, Groups):
+        return False
+    if hasattr(groups, "ndim"):
+        return bool(groups.ndim == 1) and not (len(groups) and isinstance(np.asarray(groups)[0], list | np.ndarray))
+    return not (len(groups) and isinstance(groups[0], list | tuple | range | np.ndarray))
+
+
+def _for_each_kind(groups: Any, number: int) -> list[Any]:
+    given = [None] * number if groups is None else list(groups)
+    if len(given) != number:
+        raise DataError(f"there are {number} kinds of weak labels but {len(given)} lists of groups")
+    return given
+
+
+def _check_length(found: int, num_rows: int) -> None:
+    if found != num_rows:
+        raise DataError(f"X has {num_rows} rows but y has {found}")
+
+
+def _listed(classes: NDArray[Any]) -> str:
+    return ", ".join(str(one) for one in classes)

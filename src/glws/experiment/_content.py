@@ -1,0 +1,327 @@
+"""From a finished training to what its report shows, and that content in the run folder, to make reports from again."""
+
+from __future__ import annotations
+
+import base64
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glws.automata import Automaton
+from glws.data import Groups, WeakDataset
+from glws.errors import GlwsError
+from glws.evaluation import ReliabilityCurve, confusion, reliability_curve
+from glws.experiment._data import JobData
+from glws.experiment._provenance import described_hashes
+from glws.experiment._words import learned_from
+from glws.inference import Posterior
+from glws.kinds import AbstractSupervision, ClassCounts, PresentClasses
+from glws.report import Example, Instance, KnownPart, RunContent, Surprise
+from glws.training import Fitted, Predict, RunFolder, in_short, log_probs_of, posteriors
+
+NUM_EXAMPLES, NUM_SURPRISES, NUM_MEMBERS, NUM_DESCRIBED, NUM_FEATURES = 12, 6, 32, 5, 8
+MOST_GROUPS = 2000
+SMALL_AUTOMATON = 12
+LARGEST_IMAGE = 96
+CONTENT = "content"
+INPUT = "input"
+
+
+def run_content(run: RunFolder, data: JobData, fitted: Fitted, found: Mapping[str, Any]) -> RunContent:
+    """Everything the report of a run shows."""
+    groups = list(_judged_groups(data, fitted.predict))
+    curve, table = _tested(data, fitted.judged)
+    weak = found.get("held_out")
+    return RunContent(
+        name=run.path.name,
+        command=_command(_list(run.facts.get("command"))),
+        facts=_facts(run),
+        config=run.config,
+        classes=data.classes,
+        known=tuple(_known(data.train, kind, data.classes) for kind in range(len(data.train.weak))),
+        learned_from=learned_from(data.train),
+        metrics=tuple(fitted.history),
+        scores={key: found[key] for key in found if key not in NOT_SCORES} if data.test is not None else None,
+        weak_scores=weak,
+        confusion=table,
+        reliability=curve,
+        examples=tuple(_examples(data, groups)),
+        surprising=tuple(_surprises(data, groups)),
+        warnings=tuple(in_short(fitted.warnings)),
+    )
+
+
+NOT_SCORES = ("held_out", "best_on_test")
+"""The first has a place of its own; the page finds the second in the metrics."""
+
+
+class Judged(NamedTuple):
+    """A group with the model's opinion of it."""
+
+    kind: int
+    members: Tensor
+    log_likelihood: float
+    predictions: Tensor
+    posterior: Tensor
+    known: str
+
+    @property
+    def moved(self) -> Tensor:
+        """How far what is known moved the belief about each instance."""
+        return (self.posterior - self.predictions).abs().sum(1)
+
+
+def _judged_groups(data: JobData, predict: Predict) -> Iterator[Judged]:
+    """Some groups of each kind, evenly taken, of those that are held out if there are any."""
+    shown = data.held_out if data.held_out is not None else data.train
+    some = [torch.arange(len(groups))[:: max(1, len(groups) // MOST_GROUPS)] for groups in shown.groups]
+    chosen = shown.subset(some)
+    for kind, numbers, members, answer in posteriors(chosen, predict):
+        for place, number in enumerate(numbers.tolist()):
+            known = chosen.weak[kind].describe(number, data.classes)
+            yield _judged(kind, known, members[place], answer, place)
+
+
+def _judged(kind: int, known: str, members: Tensor, answer: Posterior, place: int) -> Judged:
+    length = int(answer.lengths[place])
+    posterior = answer.marginals[place, :length].double()
+    predictions = answer.potentials[place, :length].double().softmax(-1)
+    return Judged(kind, members[:length], float(answer.log_likelihood[place]), predictions, posterior, known)
+
+
+def _examples(data: JobData, groups: list[Judged]) -> Iterator[Example]:
+    """An instance of each of some groups: the one whose label the weak label changed most."""
+    step = max(1, len(groups) // NUM_EXAMPLES)
+    for judged in groups[::step][:NUM_EXAMPLES]:
+        if len(judged.members):
+            name = _own_name(data, judged)
+            known = f"{name}: {judged.known}" if name else judged.known
+            yield Example(_instance(data, judged, int(judged.moved.argmax())), known)
+
+
+def _surprises(data: JobData, groups: list[Judged]) -> Iterator[Surprise]:
+    """The groups that the predictions make least likely, for their size."""
+    order = sorted(groups, key=lambda judged: judged.log_likelihood / max(len(judged.members), 1))
+    for judged in order[:NUM_SURPRISES]:
+        chosen = judged.moved.argsort(descending=True, stable=True)[:NUM_MEMBERS].sort().values.tolist()
+        members = tuple(_instance(data, judged, place) for place in chosen)
+        name = _own_name(data, judged) or _named(data, judged, lambda number: f"group {number}")
+        yield Surprise(name, judged.known, judged.log_likelihood, members)
+
+
+def _own_name(data: JobData, judged: Judged) -> str:
+    """What the user's file calls the group; empty where there is no file, or each row is a group by itself."""
+    if not data.group_names or len(judged.members) == 1:
+        return ""
+    return _named(data, judged, lambda number: str(data.group_names[judged.kind][number]))
+
+
+def _named(data: JobData, judged: Judged, called: Callable[[int], str]) -> str:
+    """What a group is called by its number; held-out instances of unlabeled sets are part of a set, or of several."""
+    number = _number(data.whole, judged)
+    if number is not None:
+        return called(number)
+    groups = data.whole.groups[judged.kind]
+    number = _owner(groups, (groups.indices == judged.members[0]).nonzero()[0])
+    rest = "" if bool(torch.isin(judged.members, groups[number].indices).all()) else " and others"
+    return f"part of {called(number)}{rest}"
+
+
+def _number(data: WeakDataset, judged: Judged) -> int | None:
+    """Which of all groups of its kind it is: the first with the same instances, None if there is none."""
+    groups, size = data.groups[judged.kind], len(judged.members)
+    starts = groups.offsets[:-1][groups.lengths == size]
+    rows = starts[:, None] + torch.arange(size)
+    same = (groups.indices[rows] == judged.members).all(1)
+    if not size:
+        return 0
+    return _owner(groups, starts[same][:1]) if bool(same.any()) else None
+
+
+def _owner(groups: Groups, place: Tensor) -> int:
+    """The group that a place of `groups.indices` belongs to."""
+    return int(torch.searchsorted(groups.offsets, place, right=True)) - 1
+
+
+def _instance(data: JobData, judged: Judged, place: int) -> Instance:
+    number = judged.members[place : place + 1]
+    value = data.whole.instances.take(number)[0].cpu()
+    label = None if data.labels is None or int(data.labels[number]) < 0 else int(data.labels[number])
+    name = "" if data.row_numbers is None else f"row {_file_row(data.row_numbers, int(number))}"
+    return Instance(
+        prediction=judged.predictions[place].numpy(),
+        posterior=judged.posterior[place].numpy(),
+        image=_image(data, value),
+        features=_features(data, value),
+        label=label,
+        name=name,
+    )
+
+
+def file_rows(data: JobData) -> Any:
+    """The place of each instance in the user's file, the first row being 0; in order where there is no file.
+
+    A table knows lines of a text file, with its header, and sorts its rows by group.
+    """
+    if data.row_numbers is None:
+        return np.arange(len(data.whole.instances))
+    return np.argsort(np.argsort(np.asarray(data.row_numbers), kind="stable"), kind="stable")
+
+
+def _file_row(numbers: Any, instance: int) -> int:
+    """The place of one instance, as `file_rows` has it."""
+    known = np.asarray(numbers)
+    return int((known < known[instance]).sum())
+
+
+def _image(data: JobData, value: Tensor) -> Any:
+    if data.folded is not None:
+        value = (value.view(data.folded) * 255).clamp(0, 255).to(torch.uint8)
+    if value.dtype != torch.uint8 or value.ndim != 3 or value.shape[0] not in (1, 3):
+        return None
+    step = -(-max(value.shape[1:]) // LARGEST_IMAGE)
+    return value[:, ::step, ::step].numpy()
+
+
+def _features(data: JobData, value: Tensor) -> dict[str, float | str]:
+    if value.ndim != 1 or not data.feature_names:
+        return {}
+    raw = value if data.scaling is None else value.double() * data.scaling["spread"] + data.scaling["mean"]
+    return dict(zip(data.feature_names[:NUM_FEATURES], raw.tolist(), strict=False))
+
+
+def _known(data: WeakDataset, kind: int, classes: tuple[str, ...]) -> KnownPart:
+    weak, groups = data.weak[kind], data.groups[kind]
+    words = tuple(weak.describe(group, classes) for group in range(min(len(weak), NUM_DESCRIBED)))
+    picture, of = _drawn(data, kind, classes)
+    return KnownPart(type(weak).__name__, groups.lengths.numpy(), words, picture, of)
+
+
+def _drawn(data: WeakDataset, kind: int, classes: tuple[str, ...]) -> tuple[str | None, str]:
+    """The automaton of the first group whose automaton is small enough to be looked at; else that of one class."""
+    from glws.automata import automaton_svg
+
+    weak, lengths = data.weak[kind], data.groups[kind].lengths.tolist()
+    for group in range(min(len(weak), NUM_DESCRIBED)):
+        automaton = _small_automaton(weak, group, lengths[group])
+        if automaton is not None:
+            return automaton_svg(automaton, classes), weak.describe(group, classes)
+        part = _one_class(weak, group, lengths[group], classes)
+        if part is not None:
+            return automaton_svg(part[0], part[2]), part[1]
+    return None, ""
+
+
+def _small_automaton(weak: AbstractSupervision, group: int, length: int) -> Automaton | None:
+    try:
+        automaton = weak.automaton(group, length)
+    except GlwsError:
+        return None  # a projection, or too many states to spell out
+    return automaton if automaton.num_states <= SMALL_AUTOMATON else None
+
+
+def _one_class(
+    weak: AbstractSupervision, group: int, length: int, classes: tuple[str, ...]
+) -> tuple[Automaton, str, tuple[str, str]] | None:
+    """What is known of several classes at once, for one of them against the others: the one with the largest picture
+    that is small enough."""
+    if not isinstance(weak, ClassCounts | PresentClasses):
+        return None
+    parts = weak[[group]].per_class()
+    found = [(_small_automaton(parts, number, length), number) for number in range(len(parts))]
+    automaton, number = max(found, key=lambda pair: 0 if pair[0] is None else pair[0].num_states)
+    if automaton is None:
+        return None
+    words = parts.describe(number, ("another", classes[number]))
+    return automaton, f"{words}, one part of {weak.describe(group, classes)}", ("another", classes[number])
+
+
+def _tested(data: JobData, predict: Predict) -> tuple[ReliabilityCurve | None, Any]:
+    if data.test is None:
+        return None, None
+    log_probs = log_probs_of(data.test.instances, predict)
+    is_known = data.test.labels >= 0
+    predicted, truth = log_probs[is_known].argmax(1).numpy(), data.test.labels[is_known].numpy()
+    return reliability_curve(log_probs, data.test.labels), confusion(predicted, truth, len(data.classes))
+
+
+def _facts(run: RunFolder) -> dict[str, str]:
+    versions = run.facts.get("versions")
+    facts = {name: str(value) for name, value in versions.items()} if isinstance(versions, dict) else {}
+    facts |= {name: str(run.facts[name]) for name in ("seed", "device") if name in run.facts}
+    facts |= described_hashes(run)
+    git = run.facts.get("git")
+    if isinstance(git, dict):
+        facts["git"] = f"{str(git.get('commit'))[:12]}{' with changes' if git.get('is_dirty') else ''}"
+    return facts
+
+
+def _command(words: list[Any]) -> str:
+    """What was typed, without the folder that the program lies in.
+
+    >>> _command(["/usr/local/bin/glws", "train", "--out", "my runs/1"])
+    "glws train --out 'my runs/1'"
+    """
+    names = ["python -m glws" if str(word).endswith("__main__.py") else PurePath(str(word)).name for word in words[:1]]
+    return " ".join([*names, *(shlex.quote(str(word)) for word in words[1:])])
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+# ---------------------------------------------------------------- in the run folder
+
+
+def store_content(run: RunFolder, content: RunContent) -> None:
+    """Stores what the report shows."""
+    run.write_json(CONTENT, to_plain(content))
+
+
+def store_input(run: RunFolder, data: JobData) -> None:
+    """Stores, once, what data must be like that the network is used on: its features by name, and its shape."""
+    if not (run.path / f"{INPUT}.json").exists():
+        run.write_json(INPUT, {"features": list(data.feature_names), "shape": list(data.input_shape)})
+
+
+def stored_content(run: RunFolder) -> RunContent:
+    """What `store_content` stored."""
+    made: RunContent = from_plain(run.read_json(CONTENT))
+    return made
+
+
+KINDS: dict[str, type[Any]] = {
+    kind.__name__: kind for kind in (RunContent, KnownPart, Example, Instance, Surprise, ReliabilityCurve)
+}
+
+
+def to_plain(value: Any) -> Any:
+    """Records and arrays as plain values: {"record": name, ...} and {"array": type, "shape": ..., "content": ...}."""
+    if type(value).__name__ in KINDS:
+        return {"record": type(value).__name__} | {name: to_plain(item) for name, item in vars(value).items()}
+    if isinstance(value, np.ndarray):
+        content = base64.b64encode(np.ascontiguousarray(value).tobytes()).decode("ascii")
+        return {"array": value.dtype.str, "shape": list(value.shape), "content": content}
+    if isinstance(value, Mapping):
+        return {"mapping": [[key, to_plain(item)] for key, item in value.items()]}
+    return [to_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def from_plain(value: Any) -> Any:
+    """What `to_plain` took."""
+    if isinstance(value, list):
+        return tuple(from_plain(item) for item in value)
+    if not isinstance(value, dict):
+        return value
+    if "array" in value:
+        content = base64.b64decode(value["content"])
+        return np.frombuffer(content, np.dtype(value["array"])).reshape(value["shape"])
+    if "mapping" in value:
+        return {key: from_plain(item) for key, item in value["mapping"]}
+    kind = KINDS[value["record"]]
+    return kind(**{name: from_plain(item) for name, item in value.items() if name != "record"})

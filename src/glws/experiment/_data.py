@@ -1,0 +1,199 @@
+"""The data of a job: what is trained on, what is held out, what is tested on, and how it is looked at."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glws._seeds import derived_generator
+from glws.data import DataHash, Groups, ShardInstances, Table, WeakDataset, load, not_held_out, read_table, split
+from glws.data.augment import AUGMENTATIONS, Views, views
+from glws.data.weaken import simulated
+from glws.errors import ConfigError, DataError
+from glws.experiment._config import DataConfig
+from glws.experiment._provenance import OnRead
+from glws.training import Labelled, World
+
+
+@dataclass(frozen=True, eq=False)
+class JobData:
+    """Everything a job needs of its data.
+
+    `whole` holds all groups, those that are held out too. `labels` are the true labels of its instances where they are
+    known (-1 otherwise), for reports only. `group_names` and `row_numbers` name groups and instances as the user's file
+    does. `scaling` is what was subtracted and divided by, None where nothing was. `hashes` are those of the tables that
+    were read, "table" and "test". `notes` are lines for the user.
+    """
+
+    train: WeakDataset
+    whole: WeakDataset
+    classes: tuple[str, ...]
+    look: Views
+    input_shape: tuple[int, ...]
+    held_out: WeakDataset | None = None
+    test: Labelled | None = None
+    labels: Tensor | None = None
+    feature_names: tuple[str, ...] = ()
+    group_names: tuple[Any, ...] = ()
+    row_numbers: Any = None
+    scaling: Mapping[str, Tensor] | None = None
+    hashes: Mapping[str, DataHash] = field(default_factory=dict)
+    folded: tuple[int, int, int] | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def bounds(self) -> tuple[int, ...] | None:
+        """Where the parts of the processes begin, if each has read its own only."""
+        instances = self.whole.instances
+        return instances.bounds if isinstance(instances, ShardInstances) else None
+
+
+def job_data(
+    config: DataConfig,
+    seed: int,
+    scaling: Mapping[str, Tensor] | None = None,
+    world: World | None = None,
+    on_read: OnRead | None = None,
+) -> JobData:
+    """Reads, weakens and splits as the configuration says; `scaling` is that of an earlier run, if it is to be kept.
+
+    `on_read` is told the hash of every table as soon as it has been read. With a `world` of several processes each of
+    them reads its part of a table only, where that can be had.
+    """
+    if (config.table is None) == (config.source is None):
+        found = "both" if config.table else "neither"
+        raise ConfigError(f"`data` must name a table or a source. Got {found}.")
+    if config.table is None:
+        return _split(_from_source(config, seed), config, seed)
+    hashes: dict[str, DataHash] = {}
+
+    def keep(role: str, path: str, found: DataHash) -> None:
+        hashes[role] = found
+        if on_read is not None:
+            on_read(path, found)
+
+    return _split(replace(_from_table(config, scaling, world or World(), keep), hashes=hashes), config, seed)
+
+
+def _from_source(config: DataConfig, seed: int) -> JobData:
+    assert config.source is not None
+    source = load(config.source, config.folder)
+    generator = derived_generator("cpu", seed, "weaken")
+    answer = simulated(source, config.setting, generator, config.positive, config.options)
+    asked, data = answer.source, answer.weakened.dataset(answer.inputs)
+    is_whole = len(data.instances) == len(asked.train)
+    return JobData(
+        train=data,
+        whole=data,
+        classes=asked.classes,
+        look=_views(config.views, config.source),
+        input_shape=_shape(data),
+        test=Labelled.of(asked.test.inputs, asked.test.labels),
+        labels=torch.as_tensor(asked.train.labels) if is_whole else None,
+        folded=(1, 8, 8) if config.source == "digits" else None,
+    )
+
+
+Keep = Callable[[str, str, DataHash], None]
+
+
+def _from_table(config: DataConfig, scaling: Mapping[str, Tensor] | None, world: World, keep: Keep) -> JobData:
+    assert config.table is not None
+    table = read_table(Path(config.table), (world.rank, world.size) if world.size > 1 else None)
+    summed = (world if table.shard is not None else World()).summed
+    keep("table", config.table, table.data_hash(summed))
+    if not table.blocks:
+        raise DataError(f"{config.table}: it describes no weak labels to learn from")
+    if config.standardise and scaling is None:
+        scaling = table.scaling(summed)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        data = table.dataset(scaling=scaling)
+    test = None if config.test is None else _test_table(config.test, table, scaling, keep)
+    return JobData(
+        train=data,
+        whole=data,
+        classes=table.classes,
+        look=_views(config.views, "tables"),
+        input_shape=_shape(data),
+        test=test,
+        labels=None if table.labels is None else torch.as_tensor(table.labels),
+        feature_names=table.feature_names,
+        group_names=tuple(block.group_names for block in table.blocks),
+        row_numbers=table.row_numbers,
+        scaling=scaling,
+        notes=(*filter(None, [table.note]), *(str(warning.message) for warning in found)),
+    )
+
+
+def _test_table(path: str, table: Table, scaling: Mapping[str, Tensor] | None, keep: Keep) -> Labelled:
+    found = read_table(Path(path))
+    keep("test", path, found.data_hash())
+    if found.labels is None:
+        raise DataError(f"{path}: a table to test on needs a column of true labels; name it by `label:`")
+    if found.classes != table.classes:
+        raise DataError(f"{path}: expected the classes {', '.join(table.classes)}, found {', '.join(found.classes)}")
+    return Labelled.of(found.instances(scaling), found.labels)
+
+
+def _split(made: JobData, config: DataConfig, seed: int) -> JobData:
+    if not config.held_out:
+        return made
+    kept, held_out = split(made.whole, config.held_out, derived_generator("cpu", seed, "split"))
+    made = replace(made, notes=(*made.notes, *not_held_out(made.whole, held_out)))
+    if not len(held_out):
+        return made
+    test = made.test
+    if test is None and made.labels is not None:
+        test = _labelled_part(made.whole, held_out, made.labels)
+    return replace(made, train=kept, held_out=held_out, test=test)
+
+
+def _labelled_part(data: WeakDataset, held_out: WeakDataset, labels: Tensor) -> Labelled | None:
+    members = torch.unique(torch.cat([groups.indices for groups in held_out.groups]))
+    members = members[labels[members] >= 0]
+    if not len(members):
+        return None
+    shard = data.instances if isinstance(data.instances, ShardInstances) else None
+    return Labelled.of(data.instances.take(members) if shard is None else shard.subset(members), labels[members])
+
+
+def own_part(data: JobData) -> JobData:
+    """What a report can show of data that are spread over processes: groups and test instances that are here."""
+    instances = data.whole.instances
+    if not isinstance(instances, ShardInstances):
+        return data
+    shown = data.held_out if data.held_out is not None else data.train
+    here = [_groups_here(groups, instances) for groups in shown.groups]
+    return replace(data, held_out=shown.subset(here), test=None if data.test is None else _test_here(data.test))
+
+
+def _groups_here(groups: Groups, instances: ShardInstances) -> Tensor:
+    """The groups all of whose instances this process has."""
+    owners = torch.repeat_interleave(torch.arange(len(groups)), groups.lengths)
+    foreign = torch.bincount(owners[~instances.is_here(groups.indices)], minlength=len(groups))
+    return (foreign == 0).nonzero()[:, 0]
+
+
+def _test_here(test: Labelled) -> Labelled | None:
+    if not isinstance(test.instances, ShardInstances):
+        return test
+    numbers = torch.arange(len(test.instances))
+    here = numbers[test.instances.is_here(numbers)]
+    return Labelled.of(test.instances.values, test.labels[here]) if len(here) else None
+
+
+def _shape(data: WeakDataset) -> tuple[int, ...]:
+    return tuple(data.instances.take(torch.zeros(1, dtype=torch.int64)).shape[1:])
+
+
+def _views(wanted: str, usual: str) -> Views:
+    if wanted != "auto":
+        return views(wanted)
+    return views(usual if usual in AUGMENTATIONS else "tables")

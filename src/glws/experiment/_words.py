@@ -1,0 +1,28 @@
+"""What was learned from, in words."""
+
+from __future__ import annotations
+
+from glws.data import WeakDataset
+from glws.kinds import Labels
+
+
+def learned_from(data: WeakDataset) -> str:
+    """How much of each kind there is, and how many labels were seen.
+
+    >>> import torch
+    >>> from glws.kinds import Proportions
+    >>> learned_from(WeakDataset(torch.zeros(4, 1), [[0, 1], [2, 3]], Proportions.of([1, 0])))
+    '2 bags, no single label seen'
+    """
+    parts = [counted(len(weak), weak.noun) for weak in data.weak if not isinstance(weak, Labels)]
+    labels = sum(int((weak.labels >= 0).sum()) for weak in data.weak if isinstance(weak, Labels))
+    return ", ".join([*parts, counted(labels, "label") if labels else "no single label seen"])
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and what it counts.
+
+    >>> counted(1, "bag"), counted(1200, "bag")
+    ('1 bag', '1,200 bags')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,0 +1,115 @@
+"""Labels given how many instances are counted, drawn exactly.
+
+Under the tilt that makes the wanted count the expected one, instances are independent. The bag is cut into two halves
+alike in variance. The first is drawn freely, with sum a; the draw is kept with probability P(S_2 = m - a) / max_b
+P(S_2 = b), S_2 the sum of the second half. What is kept follows its law given the total, and it is kept 7 times in 10.
+The second half is then the same question, with m - a for m: O(L log L) in all. Short bags are drawn whole until their
+sum is right.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from glws.inference._counts.posterior import count_posterior
+from glws.inference._counts.tilting import Undecided
+from glws.inference._counts.weights import Exactly
+from glws.inference._counts.windows import tilted_to
+
+SHORT = 16
+"""Up to this many instances a bag is drawn whole."""
+
+Odds = Float[Tensor, "rows instances"]
+Mask = Bool[Tensor, "rows instances"]
+Counts = Int[Tensor, "rows"]
+
+
+def drawn_given_count(log_odds: Odds, is_soft: Mask, count: Counts, generator: torch.Generator | None = None) -> Mask:
+    """Which of the soft instances are counted, given that `count` of them are; each row by itself.
+
+    A count below 0 or above the number of soft instances is read as the nearest one that there is.
+
+    >>> drawn_given_count(torch.zeros(1, 5), torch.tensor([[True, True, False, True, True]]), torch.tensor([4]))
+    tensor([[ True,  True, False,  True,  True]])
+    """
+    number = is_soft.sum(1)
+    drawn = is_soft & (count >= number)[:, None]
+    is_open = ((count > 0) & (count < number)).nonzero()[:, 0]
+    if len(is_open):
+        drawn[is_open] = _drawn(log_odds[is_open], is_soft[is_open], count[is_open], generator)
+    return drawn
+
+
+def _drawn(log_odds: Odds, is_soft: Mask, count: Counts, generator: torch.Generator | None) -> Mask:
+    """The same for counts that are neither none nor all."""
+    small = _small_sides(log_odds, is_soft, count)
+    drawn = torch.zeros_like(is_soft)
+    width = int(is_soft.sum(1).max())
+    order = small.abs().masked_fill(~is_soft, -1.0).argsort(dim=1, descending=True)[:, :width]
+    if width <= SHORT:
+        return drawn.scatter_(1, order, _whole(small.gather(1, order), count, generator))
+    first, second = order[:, 1::2], order[:, 0::2]
+    ahead = _kept(small.gather(1, first), small.gather(1, second), count, generator)
+    left = count - ahead.sum(1)
+    behind = drawn_given_count(log_odds.gather(1, second), is_soft.gather(1, second), left, generator)
+    return drawn.scatter_(1, first, ahead).scatter_(1, second, behind)
+
+
+def _small_sides(log_odds: Odds, is_soft: Mask, count: Counts) -> Odds:
+    """Under the tilt with this expected count."""
+    nothing = torch.zeros_like(count)
+    problems = Undecided(
+        torch.zeros_like(log_odds),
+        log_odds,
+        is_soft,
+        torch.zeros_like(is_soft),
+        is_soft.sum(1),
+        nothing,
+        nothing.to(log_odds),
+    )
+    return tilted_to(problems, count, torch.ones_like(count, dtype=torch.bool)).small
+
+
+def _free(small: Odds, generator: torch.Generator | None) -> Mask:
+    """Independent draws."""
+    uniform = torch.rand(small.shape, dtype=small.dtype, device=small.device, generator=generator)
+    return (uniform < small.abs()) ^ (small < 0)
+
+
+def _whole(small: Odds, count: Counts, generator: torch.Generator | None) -> Mask:
+    """Independent draws until the sum is right."""
+    drawn = torch.zeros_like(small, dtype=torch.bool)
+    waiting = torch.arange(len(small), device=small.device)
+    while len(waiting):
+        tried = _free(small[waiting], generator)
+        is_right = tried.sum(1) == count[waiting]
+        drawn[waiting[is_right]] = tried[is_right]
+        waiting = waiting[~is_right]
+    return drawn
+
+
+def _kept(first: Odds, second: Float[Tensor, "rows others"], count: Counts, generator: torch.Generator | None) -> Mask:
+    """Draws of the first half as often as the second can make up the count."""
+    drawn = torch.zeros_like(first, dtype=torch.bool)
+    mean = (second.sum(1) + (second < 0).sum(1)).floor().long()
+    # the likeliest sum of independent labels is the mean, rounded down or up (Darroch 1964)
+    top = torch.maximum(_log_prob(second, mean), _log_prob(second, mean + 1))
+    waiting = torch.arange(len(first), device=first.device)
+    while len(waiting):
+        tried = _free(first[waiting], generator)
+        log_share = _log_prob(second[waiting], count[waiting] - tried.sum(1)) - top[waiting]
+        uniform = torch.rand(len(waiting), dtype=first.dtype, device=first.device, generator=generator)
+        is_kept = uniform.log() < log_share
+        drawn[waiting[is_kept]] = tried[is_kept]
+        waiting = waiting[~is_kept]
+    return drawn
+
+
+def _log_prob(small: Odds, count: Counts) -> Float[Tensor, "rows"]:
+    """log P(S = count) for independent instances."""
+    near, far, is_one = torch.log1p(-small.abs()), small.abs().log(), small < 0
+    zero, one = torch.where(is_one, far, near), torch.where(is_one, near, far)
+    columns = torch.full_like(count, small.shape[1])
+    return count_posterior(zero, one, columns, Exactly(count)).log_likelihood

@@ -1,0 +1,460 @@
+"""The forms in which knowledge about a batch of groups reaches an engine.
+
+Any knowledge is an automaton. Some of it has a shorter form, which an engine answers without walking a trellis: weights
+of the labelings of a few instances, presence of classes, counts. A form knows its answer and its automata, so that
+every engine can be compared with every other.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import ClassVar, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn.functional import pad
+
+from glws.automata import Automaton, between, exactly, from_counts, from_table
+from glws.errors import AutomatonError
+from glws.inference import _closed as closed
+from glws.inference import _compiled_pairs as compiled_pairs
+from glws.inference import _counts as counts
+from glws.inference import _gpu as gpu
+from glws.inference import _presence as presence_queries
+from glws.inference import _trellis as trellis
+from glws.inference._draws import draws, entropies
+from glws.inference._gpu import presence
+
+Potentials = Float[Tensor, "groups instances classes"]
+Labelings = Int[Tensor, "groups instances"]
+Answer = tuple[Float[Tensor, "groups"], Float[Tensor, "groups instances classes"]]
+
+
+class Solution(NamedTuple):
+    """An answer, which engine gave it, and how far it may be off."""
+
+    log_likelihood: Float[Tensor, "groups"]
+    marginals: Float[Tensor, "groups instances classes"]
+    engine: str | None = None
+    """None: what the form says of itself."""
+    error: Float[Tensor, "groups"] | None = None
+    """Estimate of the largest error of a posterior in each group; None: all groups are exact."""
+
+
+FormT = TypeVar("FormT", bound="AbstractForm")
+
+
+def real_instances(potentials: Tensor, lengths: Int[Tensor, "groups"]) -> Bool[Tensor, "groups instances"]:
+    """True for instances, False for padding."""
+    return torch.arange(potentials.shape[1], device=lengths.device) < lengths[:, None]
+
+
+def sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """The tensor on that device; to a GPU it travels by itself, and the host waits for nothing."""
+    if device.type == "cuda" and tensor.device.type == "cpu":
+        return tensor.contiguous().pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
+
+
+class AbstractForm(ABC):
+    """What is known about each group of a batch, as tensors whose first axis is the group."""
+
+    is_plain: ClassVar[bool] = False
+    """Its answer is a fixed sequence of sums and products: the host looks at no value on the way."""
+
+    taken: AbstractForm | None = None
+    """How likely a group with given labels got into the data, if not all are as likely (`Selected`)."""
+
+    @abstractmethod
+    def solve(self, potentials: Float[Tensor, "groups instances classes"], lengths: Int[Tensor, "groups"]) -> Answer:
+        """log Z and q_j(k), in the dtype of the potentials; garbage-free in padding."""
+
+    def solution(
+        self, potentials: Float[Tensor, "groups instances classes"], lengths: Int[Tensor, "groups"]
+    ) -> Solution:
+        """The same answer, and how far it may be off: forms that approximate override this."""
+        return Solution(*self.solve(potentials, lengths))
+
+    @abstractmethod
+    def automaton(self, group: int, length: int) -> Automaton:
+        """The same knowledge about one group of this length."""
+
+    # Questions about whole labelings, of groups that some labeling satisfies. Potentials are float64. What is answered
+    # in padding is not read. Here they are answered by the trellis, for any automaton.
+
+    def mode(self, potentials: Potentials, lengths: Int[Tensor, "groups"]) -> Labelings:
+        """The most likely labeling of each group."""
+        return trellis.most_likely(*self._trellis(potentials, lengths, "the most likely labeling"))
+
+    def sample(
+        self,
+        potentials: Potentials,
+        lengths: Int[Tensor, "groups"],
+        num_samples: int,
+        generator: torch.Generator | None = None,
+    ) -> Int[Tensor, "n groups instances"]:
+        """Independent draws of a labeling from the posterior."""
+        return trellis.sample(*self._trellis(potentials, lengths), num_samples, generator)
+
+    def entropy(self, potentials: Potentials, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
+        """Entropy of the posterior over labelings, in nats."""
+        return trellis.entropy(*self._trellis(potentials, lengths, "the entropy over labelings"))
+
+    def _trellis(
+        self, potentials: Potentials, lengths: Int[Tensor, "groups"], single_paths_for: str | None = None
+    ) -> tuple[Tensor, Tensor, trellis.Trellis]:
+        automata, index = self.machines(lengths)
+        if single_paths_for and any(a.sum_paths and not a.is_unambiguous() for a in automata):
+            raise AutomatonError(
+                f"{single_paths_for} is not known for an automaton that sums over several paths of one labeling"
+            )
+        return trellis.centered(potentials)[0], lengths, trellis.build(automata, index)
+
+    def machines(self, lengths: Int[Tensor, "groups"]) -> tuple[tuple[Automaton, ...], Int[Tensor, "groups"]]:
+        """The same knowledge as automata, and which of them each group has."""
+        automata = tuple(self.automaton(group, length) for group, length in enumerate(lengths.tolist()))
+        return automata, torch.arange(len(automata), device=lengths.device)
+
+    def engine(self, size: int | None) -> str:
+        """The name of the engine that answers for groups of this common size (None: they differ)."""
+        return "closed"
+
+    def select(self: FormT, groups: Int[Tensor, "chosen"]) -> FormT:
+        """The same knowledge about some of the groups."""
+        return self._mapped(lambda value: value[groups.to(value.device)])
+
+    def to(self: FormT, device: torch.device) -> FormT:
+        """The same knowledge, its tensors on another device."""
+        return self._mapped(lambda value: sent(value, device))
+
+    def is_unwatched(self, device: torch.device) -> bool:
+        """Whether that device answers without the host looking at a value: then a CUDA graph can record the answer."""
+        return self.is_plain and device.type == "cuda"
+
+    def tensors(self) -> list[Tensor]:
+        """Its tensors, those of records within it too, always in the same order."""
+        found: list[Tensor] = []
+
+        def note(value: Tensor) -> Tensor:
+            found.append(value)
+            return value
+
+        self._mapped(note)
+        return found
+
+    def with_tensors(self: FormT, tensors: Iterator[Tensor]) -> FormT:
+        """The same with the next of these tensors for each of its own, in the order of `tensors`."""
+        return self._mapped(lambda _: next(tensors))
+
+    def twice(self: FormT) -> FormT:
+        """The same knowledge of as many groups again."""
+        return self._mapped(lambda value: torch.cat([value, value]))
+
+    def _mapped(self: FormT, change: Callable[[Tensor], Tensor]) -> FormT:
+        return _with_tensors(self, change)
+
+
+T = TypeVar("T")
+
+
+def _with_tensors(record: T, change: Callable[[Tensor], Tensor]) -> T:
+    """A dataclass with its tensors changed, those of dataclasses within it too."""
+    values = {item.name: getattr(record, item.name) for item in fields(record)}  # type: ignore[arg-type]
+    changed = {name: change(value) for name, value in values.items() if isinstance(value, Tensor)}
+    nested = {name: _with_tensors(value, change) for name, value in values.items() if is_dataclass(value)}
+    return replace(record, **changed, **nested)  # type: ignore[type-var]
+
+
+@dataclass(frozen=True, eq=False)
+class TableWeights(AbstractForm):
+    """Groups of n instances, log p(w | y_1..y_n) given for each labeling: a tensor [groups, classes, ..., classes].
+
+    A group of another size satisfies nothing. All K^n labelings are written down, so n is 1, 2 or 3.
+    """
+
+    is_plain = True
+    log_weights: Float[Tensor, "groups *classes"]
+
+    @property
+    def size(self) -> int:
+        """n, the number of instances of a group."""
+        return self.log_weights.ndim - 1
+
+    def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
+        """Z = Σ_y A(y) Π_j φ_j(y_j), and q_j the sums of the table over the other instances."""
+        if self.size == 2 and compiled_pairs.can_answer(potentials):
+            return compiled_pairs.compiled_pair_posterior(potentials, lengths, self.log_weights)
+        inside = resized(potentials.double(), self.size)
+        if self.size == 2 and potentials.device.type == "cpu":
+            return self._solve_pairs(inside, lengths == 2, potentials)
+        return self._solve_in_logs(inside, lengths == self.size, potentials)
+
+    def _solve_pairs(self, inside: Tensor, fits: Tensor, potentials: Tensor) -> Answer:
+        """As products of matrices, in linear space; pairs that float64 cannot hold there are done again in logs."""
+        log_z, marginals, held = closed.pairs(inside, self.log_weights)
+        if not bool((fits & held).all()):
+            log_z, marginals = torch.where(fits, log_z, -torch.inf), torch.where(fits[:, None, None], marginals, 0.0)
+            doubtful = fits & ~held
+            again = TableWeights(self.log_weights[doubtful])
+            log_z[doubtful], marginals[doubtful] = again._solve_in_logs(inside[doubtful], fits[doubtful], inside)
+        return log_z.to(potentials.dtype), resized(marginals, potentials.shape[1]).to(potentials.dtype)
+
+    def _solve_in_logs(self, inside: Tensor, fits: Tensor, potentials: Tensor) -> Answer:
+        scores = self._scores(inside)
+        log_z, share = normalised(scores.flatten(1), fits)
+        table = share.view_as(scores)
+        marginals = torch.stack([_summed(table, place) for place in range(self.size)], 1)
+        return log_z.to(potentials.dtype), resized(marginals, potentials.shape[1]).to(potentials.dtype)
+
+    def mode(self, potentials: Tensor, lengths: Tensor) -> Labelings:
+        """The largest entry; of equal ones the first."""
+        return self._labelings(self._scores(potentials).flatten(1).argmax(1), potentials)
+
+    def sample(
+        self, potentials: Tensor, lengths: Tensor, num_samples: int, generator: torch.Generator | None = None
+    ) -> Int[Tensor, "n groups instances"]:
+        """Entries drawn with their shares."""
+        _, share = normalised(self._scores(potentials).flatten(1), lengths == self.size)
+        return self._labelings(draws(share, num_samples, generator), potentials)
+
+    def entropy(self, potentials: Tensor, lengths: Tensor) -> Float[Tensor, "groups"]:
+        """That of the shares of the entries."""
+        return entropies(normalised(self._scores(potentials).flatten(1), lengths == self.size)[1])
+
+    def _scores(self, potentials: Tensor) -> Float[Tensor, "groups *classes"]:
+        inside, scores = resized(potentials.double(), self.size), self.log_weights.double()
+        for place in range(self.size):
+            scores = scores + _along(inside[:, place], place, self.size)
+        return scores
+
+    def _labelings(self, entries: Int[Tensor, "*draws groups"], potentials: Tensor) -> Tensor:
+        """The labels of entries of the flat table, as wide as the potentials."""
+        classes = potentials.shape[2]
+        labels = torch.stack([entries // classes**place % classes for place in reversed(range(self.size))], -1)
+        return pad(labels, (0, potentials.shape[1] - self.size))  # a negative width cuts off
+
+    def automaton(self, group: int, length: int) -> Automaton:
+        """The table as an automaton."""
+        return from_table(self.log_weights[group].double().exp().cpu().numpy())
+
+
+def resized(values: Float[Tensor, "groups instances classes"], instances: int) -> Tensor:
+    """The first `instances` of each group, with zeros where there are fewer."""
+    return values if values.shape[1] == instances else pad(values, (0, 0, 0, instances - values.shape[1]))
+
+
+def normalised(scores: Float[Tensor, "groups entries"], fits: Bool[Tensor, "groups"]) -> tuple[Tensor, Tensor]:
+    """Log of the sum of exp(scores), and the shares in it; -inf and zeros in groups that do not fit."""
+    allowed = torch.where(fits[:, None], scores, -torch.inf)
+    top = allowed.amax(1, keepdim=True)
+    top = torch.where(top == -torch.inf, 0.0, top)
+    mass = torch.exp(allowed - top)
+    total = mass.sum(1, keepdim=True)
+    return (total.log() + top)[:, 0], mass / torch.where(total > 0, total, 1.0)
+
+
+def _along(row: Float[Tensor, "groups classes"], place: int, size: int) -> Tensor:
+    return row.view(len(row), *[1] * place, row.shape[1], *[1] * (size - 1 - place))
+
+
+def _summed(table: Tensor, place: int) -> Float[Tensor, "groups classes"]:
+    others = [axis for axis in range(1, table.ndim) if axis != place + 1]
+    return table.sum(others) if others else table
+
+
+@dataclass(frozen=True, eq=False)
+class PresenceWeights(AbstractForm):
+    """log p(w | none of the counted classes occurs), log p(w | at least one does), as [groups, 2]."""
+
+    is_plain = True
+    counted: Bool[Tensor, "groups classes"]
+    log_weights: Float[Tensor, "groups 2"]
+
+    def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
+        """Z = A_none Z_none + A_some Z_some, both in closed form, and q their mixture."""
+        if presence.fits(potentials):
+            return presence.gpu_presence_posterior(potentials, self.counted, self.log_weights, lengths)
+        real = real_instances(potentials, lengths)
+        log_none, none = closed.absent(potentials.double(), real, self.counted)
+        log_some, some = closed.present(potentials.double(), real, self.counted)
+        log_parts = torch.stack([log_none, log_some], 1) + self.log_weights.double()
+        log_z, mixture = normalised(log_parts, torch.ones_like(lengths, dtype=torch.bool))
+        marginals = mixture[:, 0, None, None] * none + mixture[:, 1, None, None] * some
+        return log_z.to(potentials.dtype), marginals.to(potentials.dtype)
+
+    def mode(self, potentials: Tensor, lengths: Tensor) -> Labelings:
+        """The better of the best labeling without a counted class and the best one with one."""
+        return presence_queries.mode(*self._question(potentials, lengths))
+
+    def sample(
+        self, potentials: Tensor, lengths: Tensor, num_samples: int, generator: torch.Generator | None = None
+    ) -> Int[Tensor, "n groups instances"]:
+        """First whether there is one, then where the first one is, then the others."""
+        return presence_queries.sample(*self._question(potentials, lengths), num_samples, generator)
+
+    def entropy(self, potentials: Tensor, lengths: Tensor) -> Float[Tensor, "groups"]:
+        """In the same steps, by the chain rule."""
+        return presence_queries.entropy(*self._question(potentials, lengths))
+
+    def _question(self, potentials: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        return potentials, real_instances(potentials, lengths), self.counted, self.log_weights.double()
+
+    def automaton(self, group: int, length: int) -> Automaton:
+        """Two states: nothing counted so far, and something."""
+        counted = self.counted[group].tolist()
+        absent, present = self.log_weights[group].tolist()
+        arcs = [(0, symbol, int(inside)) for symbol, inside in enumerate(counted)]
+        arcs += [(1, symbol, 1) for symbol in range(len(counted))]
+        return Automaton(2, len(counted), arcs, final={0: absent, 1: present}).trim()
+
+
+@dataclass(frozen=True, eq=False)
+class Selected(AbstractForm):
+    """Knowledge about groups that got into the data with a probability which depends on their labels.
+
+    `form` has p(w, taken | y), `taken` has p(taken | y). Its answer is that of `form`; `infer` divides by the
+    probability under the predictions that a group is taken at all.
+    """
+
+    form: AbstractForm
+    taken: AbstractForm
+
+    def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
+        """Z = p(w, taken | x), and the posterior, which is the same whether or not one divides."""
+        return self.form.solve(potentials, lengths)
+
+    def solution(self, potentials: Tensor, lengths: Tensor) -> Solution:
+        """The same, and how far it may be off."""
+        return self.form.solution(potentials, lengths)
+
+    def automaton(self, group: int, length: int) -> Automaton:
+        """That of p(w, taken | y)."""
+        return self.form.automaton(group, length)
+
+    def mode(self, potentials: Tensor, lengths: Tensor) -> Labelings:
+        """That of its form."""
+        return self.form.mode(potentials, lengths)
+
+    def sample(
+        self, potentials: Tensor, lengths: Tensor, num_samples: int, generator: torch.Generator | None = None
+    ) -> Int[Tensor, "n groups instances"]:
+        """Those of its form."""
+        return self.form.sample(potentials, lengths, num_samples, generator)
+
+    def entropy(self, potentials: Tensor, lengths: Tensor) -> Float[Tensor, "groups"]:
+        """That of its form."""
+        return self.form.entropy(potentials, lengths)
+
+    def engine(self, size: int | None) -> str:
+        """The engine of its form."""
+        return self.form.engine(size)
+
+    def is_unwatched(self, device: torch.device) -> bool:
+        """Where both are."""
+        return self.form.is_unwatched(device) and self.taken.is_unwatched(device)
+
+
+@dataclass(frozen=True, eq=False)
+class Counts(AbstractForm):
+    """Any function of how many labels are among the counted classes: exactly m, a range, a weight for each number."""
+
+    counted: Bool[Tensor, "groups classes"]
+    weights: counts.Weights
+    only: int | None = None
+    """The class that is counted in every group, if it is one and the same: with two classes, that saves work."""
+
+    def engine(self, size: int | None) -> str:
+        """Counts have an engine of their own."""
+        return "counts"
+
+    def is_unwatched(self, device: torch.device) -> bool:
+        """The kernels for hard counts are, and samples are asked about as hard counts."""
+        return isinstance(self.weights, counts.Exactly | counts.Sampled) and gpu.can_answer(device)
+
+    def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
+        """The posterior of being counted, shared out among the counted classes, and the rest among the others."""
+        if potentials.shape[2] == 2 and self.only is not None:
+            return self._solve_two_classes(potentials, lengths, self.only)
+        phi = potentials.double()
+        log_one, shares_one = _within(phi, self.counted)
+        log_zero, shares_zero = _within(phi, ~self.counted)
+        log_likelihood, positive = counts.count_posterior(log_zero, log_one, lengths, self.weights)
+        negative = _rest(positive, lengths, log_likelihood)
+        marginals = positive[:, :, None] * shares_one + negative[:, :, None] * shares_zero
+        return log_likelihood.to(potentials.dtype), marginals.to(potentials.dtype)
+
+    def _solve_two_classes(self, potentials: Tensor, lengths: Tensor, only: int) -> Answer:
+        """One class is counted, the other is not: nothing to share out."""
+        one, zero = potentials[:, :, only], potentials[:, :, 1 - only]
+        log_likelihood, positive = counts.count_posterior(zero, one, lengths, self.weights)
+        negative = _rest(positive, lengths, log_likelihood)
+        return log_likelihood, torch.stack([negative, positive] if only else [positive, negative], 2)
+
+    def mode(self, potentials: Tensor, lengths: Tensor) -> Labelings:
+        """The best class of each instance among those counted, or among the others: see `counts.count_mode`."""
+        one, zero = (part.max(2) for part in self._sides(potentials))
+        is_counted = counts.count_mode(zero.values, one.values, lengths, self.weights)
+        return torch.where(is_counted, one.indices, zero.indices)
+
+    def sample(
+        self, potentials: Tensor, lengths: Tensor, num_samples: int, generator: torch.Generator | None = None
+    ) -> Int[Tensor, "n groups instances"]:
+        """Which instances are counted, see `counts.count_sample`; then the class of each on its side."""
+        (log_one, one), (log_zero, zero) = (_within(potentials, side) for side in (self.counted, ~self.counted))
+        is_counted = counts.count_sample(log_zero, log_one, lengths, self.weights, num_samples, generator)
+        return torch.where(is_counted, draws(one, num_samples, generator), draws(zero, num_samples, generator))
+
+    def entropy(self, potentials: Tensor, lengths: Tensor) -> Float[Tensor, "groups"]:
+        """That of which instances are counted, see `counts.count_entropy`, and of their classes given that."""
+        (log_one, one), (log_zero, zero) = (_within(potentials, side) for side in (self.counted, ~self.counted))
+        entropy, positive = counts.count_entropy(log_zero, log_one, lengths, self.weights)
+        inside = positive * entropies(one) + (1.0 - positive) * entropies(zero)
+        return entropy + torch.where(real_instances(potentials, lengths), inside, 0.0).sum(1)
+
+    def _sides(self, potentials: Tensor) -> tuple[Potentials, Potentials]:
+        """The potentials of the counted classes, and those of the others; -inf elsewhere."""
+        counted = self.counted[:, None]
+        return torch.where(counted, potentials, -torch.inf), torch.where(counted, -torch.inf, potentials)
+
+    def automaton(self, group: int, length: int) -> Automaton:
+        """A chain with one state for each count."""
+        symbols = self.counted[group].nonzero()[:, 0].tolist()
+        num_symbols = self.counted.shape[1]
+        if isinstance(self.weights, counts.Exactly):
+            return exactly(int(self.weights.count[group]), symbols, num_symbols)
+        if isinstance(self.weights, counts.Between):
+            return between(int(self.weights.low[group]), int(self.weights.high[group]), symbols, num_symbols)
+        weights = self.weights
+        if isinstance(weights, counts.Sampled):
+            weights = counts.Sampled(weights.prior[[group]]).weighted(
+                torch.tensor([length], device=weights.prior.device)
+            )
+            return from_counts(weights.log_weights[0].tolist(), symbols, num_symbols)
+        return from_counts(weights.log_weights[group, : length + 1].tolist(), symbols, num_symbols)
+
+
+def only_counted(masks: npt.NDArray[np.bool_]) -> int | None:
+    """The class that is counted in every row of [..., classes], if it is one and the same."""
+    rows = masks.reshape(-1, masks.shape[-1])
+    alike = len(rows) > 0 and int(rows[0].sum()) == 1 and bool((rows == rows[0]).all())
+    return int(rows[0].argmax()) if alike else None
+
+
+def _rest(
+    positive: Float[Tensor, "groups instances"], lengths: Int[Tensor, "groups"], log_likelihood: Float[Tensor, "groups"]
+) -> Float[Tensor, "groups instances"]:
+    """What is left to the classes that are not counted: nothing in padding and in impossible groups."""
+    real = real_instances(positive, lengths) & (log_likelihood > -torch.inf)[:, None]
+    return torch.where(real, 1.0 - positive, 0.0)
+
+
+def _within(phi: Tensor, chosen: Tensor) -> tuple[Float[Tensor, "groups instances"], Tensor]:
+    """Log of the sum over the chosen classes of each instance, and their shares in it."""
+    some = torch.where(chosen[:, None], phi, -torch.inf)
+    total = torch.logsumexp(some, 2)
+    return total, torch.exp(some - torch.where(total == -torch.inf, 0.0, total)[:, :, None])

@@ -1,0 +1,6 @@
+"""Many classes at once: how many labels of every class, and which classes occur; see `JointCounts`, `PresenceSet`."""
+
+from glws.inference._joint.forms import JointCounts as JointCounts
+from glws.inference._joint.forms import PresenceSet as PresenceSet
+from glws.inference._joint.limits import MAX_SET as MAX_SET
+from glws.inference._joint.limits import STATE_BUDGET as STATE_BUDGET

@@ -1,0 +1,74 @@
+"""Count vectors, exactly: linear space first, tilted where that underflows, logarithms where nothing else holds."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from glws.inference._joint.arithmetic import LINEAR, LOGS
+from glws.inference._joint.groups import Answer, Groups, shares
+from glws.inference._joint.layers import layer_posterior, num_states
+from glws.inference._joint.limits import SMALLEST
+from glws.inference._joint.tilting import tilted
+
+
+@functools.cache
+def can_compile() -> bool:
+    """Whether numba is there."""
+    return importlib.util.find_spec("numba") is not None
+
+
+def exact_posterior(groups: Groups) -> Answer:
+    """log Z and q_j(k) of groups whose counts sum to their lengths; -inf and 0 where hard zeros leave no labeling.
+
+    All terms of the recursion are positive, so it loses no digits unless something underflows. That shows in the
+    result, and the group is done again under the tilt. There the mass is at least that of the most likely outcome of a
+    multinomial law (van der Waerden's bound for permanents), never small; so logarithms, which are slow, are needed
+    only for a tilt that hard zeros push to infinity, and to make sure of the impossible.
+    """
+    log_likelihood, marginals = _in_linear_space(groups)
+    for again in (_tilted, _in_logs):
+        left = (log_likelihood == -torch.inf).nonzero()[:, 0]
+        if len(left) == 0:
+            break
+        log_likelihood[left], marginals[left] = again(groups.select(left))
+    return log_likelihood, marginals
+
+
+def _in_linear_space(groups: Groups) -> Answer:
+    """-inf also stands for "too small to be trusted"."""
+    log_sums, weights = shares(groups.potentials, groups.is_real)
+    sweep = _compiled if weights.device.type == "cpu" and can_compile() else _plain
+    mass, marginals = sweep(weights, groups)
+    is_safe = mass > SMALLEST
+    log_likelihood = torch.where(is_safe, log_sums.sum(1) + torch.where(is_safe, mass, 1.0).log(), -torch.inf)
+    return log_likelihood, marginals
+
+
+def _plain(weights: Float[Tensor, "groups instances columns"], groups: Groups) -> Answer:
+    return layer_posterior(weights, groups.counts, LINEAR)
+
+
+def _compiled(weights: Float[Tensor, "groups instances columns"], groups: Groups) -> Answer:
+    from glws.inference._joint import compiled_counts  # numba is imported here, at first use
+
+    weights, counts = weights.contiguous(), groups.counts.contiguous()
+    mass, marginals = weights.new_empty(len(counts)), torch.zeros_like(weights)
+    largest = int(num_states(counts).max())
+    compiled_counts.count_batch(weights.numpy(), counts.numpy(), largest, SMALLEST, mass.numpy(), marginals.numpy())
+    return mass, marginals
+
+
+def _tilted(groups: Groups) -> Answer:
+    """Z does not change when e^θ_k multiplies every potential of class k, and e^-θ·n the result."""
+    theta = tilted(groups).theta
+    log_likelihood, marginals = _in_linear_space(groups._replace(potentials=groups.potentials + theta[:, None]))
+    return log_likelihood - (theta * groups.counts).sum(1), marginals
+
+
+def _in_logs(groups: Groups) -> Answer:
+    return layer_posterior(groups.potentials, groups.counts, LOGS)

@@ -1,0 +1,183 @@
+"""What is asked: potentials, lengths and a form of knowledge, checked once at the border, so that engines need not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from glws.automata import Automaton
+from glws.errors import DataError
+from glws.inference._automata_form import Automata
+from glws.inference._forms import AbstractForm, sent
+
+
+@runtime_checkable
+class HasForm(Protocol):
+    """Anything that can say what it knows about a batch of groups: the kinds of weak labels do."""
+
+    @property
+    def num_classes(self) -> int:
+        """How many classes it speaks of."""
+
+    def __len__(self) -> int:
+        """How many groups it speaks of."""
+
+    def form(self, lengths: Int[Tensor, "groups"]) -> AbstractForm:
+        """What is known about groups of these lengths."""
+
+
+_LOOKS: ContextVar[bool] = ContextVar("looks", default=True)
+
+
+@contextmanager
+def without_waiting() -> Iterator[None]:
+    """Inside, predictions on a GPU are not searched for NaN, which the host would have to wait for: it comes out again.
+
+    Training looks at its loss instead, once in an epoch.
+    """
+    before = _LOOKS.set(False)
+    try:
+        yield
+    finally:
+        _LOOKS.reset(before)
+
+
+Weak = Automaton | Sequence[Automaton] | AbstractForm | HasForm
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A batch of groups and what is known about each.
+
+    Potentials φ_j(k) are log-probabilities plus log-evidence, float32 or float64, 0 in padding.
+    """
+
+    potentials: Float[Tensor, "groups instances classes"]
+    lengths: Int[Tensor, "groups"]
+    form: AbstractForm
+
+
+def problem(
+    log_probs: Tensor, weak: Weak, lengths: Tensor | Sequence[int] | None = None, evidence: Tensor | None = None
+) -> Problem:
+    """Inputs as anybody gives them, checked and brought into one form; differentiable in log_probs and evidence."""
+    check_log_probs(log_probs)
+    sizes = _lengths(lengths, log_probs)
+    form = _form(weak, sizes, log_probs.shape[2]).to(log_probs.device)
+    sizes = sent(sizes, log_probs.device)
+    potentials = log_probs if log_probs.dtype == torch.float64 else log_probs.float()
+    if evidence is not None:
+        potentials = potentials + _evidence(evidence, potentials)
+    if lengths is not None:
+        steps = torch.arange(log_probs.shape[1], device=log_probs.device)
+        potentials = torch.where((steps < sizes[:, None])[:, :, None], potentials, 0.0)
+    _check_numbers(potentials)
+    return Problem(potentials, sizes, form)
+
+
+def check_log_probs(log_probs: Tensor, name: str = "log_probs") -> None:
+    """Raises `DataError` unless it is a floating point tensor of three axes."""
+    if not isinstance(log_probs, Tensor) or not log_probs.is_floating_point():
+        raise DataError(f"{name} must be a floating point tensor, found {_described(log_probs)}")
+    if log_probs.ndim != 3 or log_probs.shape[2] == 0:
+        hint = f"; for groups of one instance pass {name}[:, None]" if log_probs.ndim == 2 else ""
+        raise DataError(f"{name} must be [groups, instances, classes], found shape {list(log_probs.shape)}{hint}")
+
+
+def _described(value: object) -> str:
+    return f"a tensor of {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
+
+
+def _form(weak: Weak, lengths: Int[Tensor, "groups"], classes: int) -> AbstractForm:
+    if isinstance(weak, AbstractForm):
+        return weak
+    if isinstance(weak, Automaton):
+        return _checked(Automata.of(weak, len(lengths)), classes)
+    if isinstance(weak, HasForm):
+        return _asked(weak, lengths, classes)
+    return _checked(Automata.of(_sequence(weak, len(lengths)), len(lengths)), classes)
+
+
+def _asked(weak: HasForm, lengths: Int[Tensor, "groups"], classes: int) -> AbstractForm:
+    if weak.num_classes != classes:
+        raise DataError(f"the weak labels are over {weak.num_classes} classes, log_probs over {classes}")
+    if len(weak) != len(lengths):
+        raise DataError(f"there are {len(lengths)} groups but {len(weak)} weak labels")
+    return weak.form(lengths)
+
+
+def _sequence(weak: object, groups: int) -> list[Automaton]:
+    given: list[Any] = list(weak) if isinstance(weak, Sequence) else [weak]
+    for group, automaton in enumerate(given):
+        if not isinstance(automaton, Automaton):
+            raise DataError(
+                f"group {group}: expected an Automaton, found {type(automaton).__name__}; "
+                "weak labels are a kind of glws.kinds, such as Proportions.of([2, 0])"
+            )
+    if len(given) != groups:
+        raise DataError(f"there are {groups} groups but {len(given)} automata; give one for each group, or one for all")
+    return given
+
+
+def _checked(form: Automata, classes: int) -> Automata:
+    wrong = {number for number, automaton in enumerate(form.automata) if automaton.num_symbols != classes}
+    for group, number in enumerate(form.index.tolist() if wrong else []):
+        if number in wrong:
+            found = form.automata[number].num_symbols
+            raise DataError(f"group {group}: the automaton is over {found} classes, log_probs over {classes}")
+    return form
+
+
+def _lengths(lengths: Tensor | Sequence[int] | None, log_probs: Tensor) -> Int[Tensor, "groups"]:
+    groups, instances, _ = log_probs.shape
+    if lengths is None:
+        return torch.full((groups,), instances, dtype=torch.int64, device=log_probs.device)
+    sizes = torch.as_tensor(lengths)  # looked at where they lie
+    if sizes.numel() and (sizes.is_floating_point() or sizes.is_complex() or sizes.dtype == torch.bool):
+        raise DataError(f"lengths must be whole numbers, found {sizes.dtype}; of a padding mask pass mask.sum(1)")
+    if sizes.shape != (groups,):
+        raise DataError(f"lengths must hold one number for each of {groups} groups, found shape {list(sizes.shape)}")
+    if _is_recording(sizes):
+        return sizes.long()
+    wrong = ((sizes < 0) | (sizes > instances)).nonzero()
+    if len(wrong):
+        group = int(wrong[0])
+        raise DataError(f"group {group}: length {int(sizes[group])} is not within 0..{instances}, as log_probs says")
+    return sizes.long()
+
+
+def _evidence(evidence: Tensor, potentials: Tensor) -> Tensor:
+    if not isinstance(evidence, Tensor) or evidence.shape != potentials.shape:
+        found = list(evidence.shape) if isinstance(evidence, Tensor) else type(evidence).__name__
+        raise DataError(f"evidence must have the shape of log_probs, {list(potentials.shape)}, found {found}")
+    return evidence.to(potentials)
+
+
+def _check_numbers(potentials: Tensor) -> None:
+    """Refuses NaN and +inf in real instances, naming the first."""
+    if not is_searched(potentials):
+        return
+    values = potentials.detach()
+    if values.numel() and not values.amax().item() < torch.inf:  # as it is for NaN
+        group, instance, label = (~(values < torch.inf)).nonzero()[0].tolist()
+        value = float(potentials[group, instance, label].detach())
+        raise DataError(
+            f"group {group}, instance {instance}, class {label}: the log-probability is {value}, not a number below inf"
+        )
+
+
+def is_searched(tensor: Tensor) -> bool:
+    """Whether checks may look at its values: not while a CUDA graph is captured, nor on a GPU in training."""
+    return not _is_recording(tensor) and not (tensor.is_cuda and not _LOOKS.get())
+
+
+def _is_recording(tensor: Tensor) -> bool:
+    """A CUDA graph is being captured: what its tensors hold is not known."""
+    return tensor.is_cuda and torch.cuda.is_current_stream_capturing()

@@ -1,6 +1,0 @@
-"""Many classes at once: how many labels of every class, and which classes occur; see `JointCounts`, `PresenceSet`."""
-
-from glws.inference.joint.forms import JointCounts as JointCounts
-from glws.inference.joint.forms import PresenceSet as PresenceSet
-from glws.inference.joint.limits import MAX_SET as MAX_SET
-from glws.inference.joint.limits import STATE_BUDGET as STATE_BUDGET

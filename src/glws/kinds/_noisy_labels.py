@@ -1,0 +1,126 @@
+"""`NoisyLabels`: a class that somebody observed, right or wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from glws.errors import DataError
+from glws.inference import Posterior
+from glws.kinds._abstract import SHARED
+from glws.kinds._arrays import Numbers, classes, rates, shares, whole_numbers
+from glws.kinds._fixed_size import AbstractTableKind
+from glws.kinds._noise import LearnsNoise, changed, share
+from glws.kinds._wording import Names, called
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyLabels(AbstractTableKind, LearnsNoise):
+    """An observed class for each instance, wrong with known or learned probabilities. Groups of one instance.
+
+        p(w | y) = T[y, w],   T[y, w] the probability that class y is observed as w; each row sums to 1
+
+    `m_step` learns T from a first guess: T[y, w] becomes the share of w among the instances that are y according to
+    the posterior. A guess with a heavy diagonal keeps the names of the classes.
+
+    >>> weak = NoisyLabels.symmetric([0, 1], num_classes=3, rate=0.2)
+    >>> weak.transition[0]
+    tensor([0.8000, 0.1000, 0.1000], dtype=torch.float64)
+    """
+
+    noun: ClassVar[str] = "noisy label"
+
+    size: ClassVar[int] = 1
+    observed: Int[Tensor, "groups"]
+    transition: Float[Tensor, "classes classes"] = field(metadata=SHARED)
+
+    @classmethod
+    def of(cls, observed: Numbers, transition: Numbers) -> NoisyLabels:
+        """From observed classes and the matrix T, a row for each true class."""
+        matrix = _checked(transition)
+        return cls(
+            classes(observed, "observed", len(matrix), hint="leave out instances without an observed class"), matrix
+        )
+
+    @classmethod
+    def symmetric(cls, observed: Numbers, num_classes: int, rate: float) -> NoisyLabels:
+        """Wrong with probability `rate`, and then any other class as likely as any."""
+        wrong = float(rates(rate, "rate", 1))
+        matrix = torch.full((num_classes, num_classes), wrong / max(num_classes - 1, 1), dtype=torch.float64)
+        return cls.of(observed, matrix.fill_diagonal_(1 - wrong if num_classes > 1 else 1.0))
+
+    @classmethod
+    def of_sets(cls, sizes: Numbers, priors: Numbers) -> NoisyLabels:
+        """Unlabeled sets, as many as there are classes, of known class shares; one instance after the other.
+
+        Which set an instance is from is a class seen through noise. With n_u instances in set u, of which priors[u, y]
+        are of class y, and the predictions those of all sets together:
+
+            T[y, u] = n_u priors[u, y] / Σ_v n_v priors[v, y]
+
+        That is all such sets say of single instances, whatever groups they are put into. Classes that occur in no set
+        have no row, and are refused.
+
+        >>> weak = NoisyLabels.of_sets([3, 1], [[0.5, 0.5], [0.1, 0.9]])
+        >>> weak.observed.tolist(), weak.transition[1].tolist()
+        ([0, 0, 0, 1], [0.625, 0.375])
+        """
+        numbers, rows = whole_numbers(sizes, "sizes"), shares(priors, "priors", 2)
+        if len(numbers) != len(rows) or rows.shape[0] != rows.shape[1]:
+            raise DataError(f"{len(numbers)} sets need as many rows and columns of priors, found {list(rows.shape)}")
+        joint = (numbers[:, None] * rows).T
+        matrix = joint / joint.sum(1, keepdim=True)
+        if bool(matrix.isnan().any()):
+            raise DataError(f"class {int(matrix.isnan().any(1).nonzero()[0])} occurs in no set")
+        return cls.of(torch.arange(len(numbers)).repeat_interleave(numbers), matrix)
+
+    @classmethod
+    def from_labels(cls, labels: Numbers, transition: Numbers, generator: torch.Generator | None = None) -> NoisyLabels:
+        """Each true label is replaced by a draw from its row."""
+        matrix = _checked(transition)
+        rows = matrix[classes(labels, "labels", len(matrix))]
+        return cls(torch.multinomial(rows, 1, generator=generator)[:, 0], matrix)
+
+    @property
+    def num_classes(self) -> int:  # type: ignore[override]
+        """How many classes there are."""
+        return len(self.transition)
+
+    def log_table(self) -> Float[Tensor, "groups classes"]:
+        """The columns of the observed classes."""
+        return self.transition.T[self.observed].log()
+
+    def weight(self, group: int, labels: Sequence[int]) -> float:
+        """T[y, w]."""
+        return float(self.transition[labels[0], self.observed[group]])
+
+    def describe(self, group: int, names: Names = None) -> str:
+        """The observed class."""
+        return f"one label observed as {called(int(self.observed[group]), names)}"
+
+    def counts_here(self, posterior: Posterior) -> Float[Tensor, "classes classes"]:
+        """How many instances of each class were observed as each class."""
+        return posterior.marginals[:, 0].double().T @ one_hot(self.observed, self.num_classes).double()
+
+    def relearned(self, counts: Float[Tensor, "classes classes"]) -> NoisyLabels:
+        """With the rows of the counts, scaled to sum to 1; a class that never occurs keeps its row."""
+        return changed(self, transition=share(counts, counts.sum(1, keepdim=True), self.transition))
+
+
+def _checked(transition: Numbers) -> Tensor:
+    matrix = shares(transition, "transition", 2)
+    if matrix.shape[0] != matrix.shape[1]:
+        raise DataError(f"transition must be a square matrix, found shape {list(matrix.shape)}")
+    off = (matrix.sum(1) - 1).abs() > 1e-6  # room for float32 input
+    if bool(off.any()):
+        row = int(off.nonzero()[0])
+        is_turned = bool(((matrix.sum(0) - 1).abs() <= 1e-6).all())
+        hint = "; its columns do: rows are true classes, pass the transpose" if is_turned else ""
+        raise DataError(f"transition: the row of class {row} must sum to 1, found {float(matrix[row].sum()):g}{hint}")
+    return matrix

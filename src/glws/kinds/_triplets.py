@@ -1,0 +1,93 @@
+"""`Triplets`: which of two instances is more like a third."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from glws.inference import Posterior
+from glws.kinds._abstract import SHARED
+from glws.kinds._arrays import Numbers, classes, rates, true_labels
+from glws.kinds._fixed_size import AbstractTableKind
+from glws.kinds._noise import LearnsNoise, changed, likelihood_share, possible_groups, share
+from glws.kinds._wording import Names
+
+
+@dataclass(frozen=True, eq=False)
+class Triplets(AbstractTableKind, LearnsNoise):
+    """Groups of three: whether the anchor, the first instance, is closer to the second (`closer` 1) or the third (2).
+
+        p(w | y) = 1    where the anchor has the label of the closer one and not of the other
+                   1/2  where it has the label of both or of neither: the answer says nothing
+                   0    where it has the label of the other one only
+
+    With probability `flip` the answer is the wrong one. Classes are known up to a permutation. The table has K³
+    entries for each group, so this is for tens of classes, not hundreds.
+
+    >>> weak = Triplets.of([1], num_classes=2)
+    >>> weak.automaton(0, 3).weight([0, 0, 1]), weak.automaton(0, 3).weight([0, 1, 1])
+    (1.0, 0.5)
+    """
+
+    noun: ClassVar[str] = "triplet"
+
+    size: ClassVar[int] = 3
+    closer: Int[Tensor, "groups"]
+    flip: Float[Tensor, "1"] = field(metadata=SHARED)
+    num_classes: int = field(default=2, metadata=SHARED)
+
+    @classmethod
+    def of(cls, closer: Numbers, num_classes: int, flip: float = 0.0) -> Triplets:
+        """From the place of the closer instance in its group, 1 or 2."""
+        return cls(
+            classes(closer, "closer", 3, least=1, hint="1 where the second is closer, 2 the third"),
+            rates(flip, "flip", 1),
+            num_classes,
+        )
+
+    @classmethod
+    def from_labels(
+        cls, labels: Numbers, num_classes: int, flip: float = 0.0, generator: torch.Generator | None = None
+    ) -> Triplets:
+        """The answers for these true labels, [groups, 3]; drawn where neither is closer."""
+        true = true_labels(labels, None, num_classes)
+        like_second, like_third = true[:, 0] == true[:, 1], true[:, 0] == true[:, 2]
+        coin = torch.randint(1, 3, (len(true),), generator=generator)
+        closer = torch.where(like_second == like_third, coin, torch.where(like_second, 1, 2))
+        wrong = torch.rand(len(true), generator=generator) < rates(flip, "flip", 1)
+        return cls.of(torch.where(wrong, 3 - closer, closer), num_classes, flip)
+
+    def log_table(self) -> Float[Tensor, "groups classes classes classes"]:
+        """log of the weights above, with the wrong answer mixed in."""
+        equal = torch.eye(self.num_classes, dtype=torch.float64, device=self.closer.device)
+        second = 0.5 * (1 + equal[:, :, None] - equal[:, None, :])
+        mixed = (1 - self.flip) * second + self.flip * (1 - second)
+        return torch.stack([mixed, mixed.mT]).log()[self.closer - 1]
+
+    def weight(self, group: int, labels: Sequence[int]) -> float:
+        """As written above."""
+        anchor, second, third = labels
+        closer, other = (second, third) if int(self.closer[group]) == 1 else (third, second)
+        flip = float(self.flip)
+        if (anchor == closer) == (anchor == other):
+            return 0.5
+        return 1 - flip if anchor == closer else flip
+
+    def describe(self, group: int, names: Names = None) -> str:
+        """Which is closer."""
+        return f"a triplet whose first is closer to its {'second' if int(self.closer[group]) == 1 else 'third'}"
+
+    def counts_here(self, posterior: Posterior) -> Float[Tensor, "2"]:
+        """How many answers were wrong, and how many right."""
+        other = replace(self, closer=3 - self.closer, flip=torch.zeros_like(self.flip))
+        wrong = likelihood_share(other, posterior, self.flip.log())
+        return torch.stack([wrong.sum(), (possible_groups(posterior) - wrong).sum()])
+
+    def relearned(self, counts: Float[Tensor, "2"]) -> Triplets:
+        """With the share of wrong answers."""
+        return changed(self, flip=share(counts[:1], counts.sum(), self.flip))

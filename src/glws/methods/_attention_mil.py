@@ -1,0 +1,164 @@
+"""`AttentionMIL`: a bag is classified by a weighted mean of its instances, the weights being learned along."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from glws._objective import unchecked_em_loss
+from glws.data import WeakDataset
+from glws.inference import real_instances
+from glws.kinds import AbstractSupervision, MultiInstance, PresentClasses, one_against_rest
+from glws.methods._abstract import AbstractMethod, Setup
+from glws.methods._recipe import Recipe
+from glws.methods._step import Outputs, Step
+from glws.models import FullyConnected, fill, uniform_fan_in
+
+
+@dataclass(frozen=True)
+class AttentionMIL(AbstractMethod):
+    """Attention-based deep multiple instance learning (Ilse, Tomczak, Welling, ICML 2018), gated by default.
+
+        a_i ∝ exp(wᵀ (tanh(V h_i) ⊙ σ(U h_i))),  h̄ = Σ_i a_i h_i,  loss = -log p(bag label | h̄), mean over bags
+
+    h are the features of the network, the input of its last layer, and it is that layer that classifies h̄: it is
+    linear, so the logits of a bag are Σ_i a_i · logits of x_i. `Fitted.predict_groups` gives the probabilities of bags.
+    Scores of instances are of the network alone, whose answer for one instance is that for the bag of this instance
+    only: attention finds what decides a bag, which need not be every positive instance of it.
+
+    `hidden` is the number of rows of V and U; `gated=False` leaves σ(U h) out. Several classes (`PresentClasses`, not
+    in the paper): one attention for each class, and each against the rest.
+    """
+
+    summary: ClassVar[str] = "bags classified by gated attention over instances (Ilse et al., ICML 2018)"
+    takes: ClassVar[str] = "bags of which presence is known"
+    kinds: ClassVar[tuple[tuple[type[AbstractSupervision], ...], ...]] = ((MultiInstance,), (PresentClasses,))
+    predicts_groups: ClassVar[bool] = True
+
+    view: str = "weak"
+    hidden: int = 128
+    gated: bool = True
+
+    def modules(self, setup: Setup) -> nn.ModuleDict:
+        """The attention, with one weight for each instance, or for each instance and class."""
+        heads = _number_of_heads(setup.data)
+        attention = GatedAttention(setup.num_features, self.hidden, heads, self.gated, setup.generator)
+        return nn.ModuleDict({"attention": attention.to(setup.device)})
+
+    def loss(self, step: Step) -> Float[Tensor, ""]:
+        """The likelihood of the bag labels."""
+        (part,) = step.batch.parts
+        logits, features = step.outputs(self.view)
+        lengths = part.lengths.to(logits.device)
+        scores = part.gather(step.modules["attention"](features))
+        pooled = pool(part.gather(logits), scores, lengths).log_softmax(-1)
+        weak, bags = part.weak, pooled
+        if isinstance(weak, PresentClasses):
+            weak, bags = weak.per_class(), _own_class(pooled)
+        known = (lengths > 0).repeat_interleave(len(weak) // max(len(part.weak), 1))
+        return unchecked_em_loss(bags[known], weak[known]).supervised
+
+    def restored_modules(self, weights: Mapping[str, Tensor]) -> nn.ModuleDict:
+        """The attention; its sizes are those of the weights."""
+        num_features, heads = weights["attention.content.weight"].shape[1], len(weights["attention.score.weight"])
+        modules = nn.ModuleDict({"attention": GatedAttention(num_features, self.hidden, heads, self.gated)})
+        modules.load_state_dict(weights, assign=True)
+        return modules
+
+    def group_probs(
+        self,
+        outputs: Outputs,
+        lengths: Int[Tensor, "groups"],
+        modules: nn.ModuleDict,
+    ) -> Float[Tensor, "groups classes"]:
+        """Negative or positive bag; of several classes, for each the probability that the bag holds it.
+
+        A bag without instances holds nothing: it is negative.
+        """
+        attention, given = modules["attention"], lengths.to(outputs.logits.device)
+        pooled = pool(outputs.logits, attention(outputs.features), given).log_softmax(-1)
+        is_empty = (given == 0)[:, None]
+        if pooled.shape[1] == 1:
+            return torch.where(is_empty, torch.tensor([1.0, 0.0]).to(pooled), pooled[:, 0].exp())
+        present = _own_class(pooled).view(len(pooled), -1, 2)[:, :, 1].exp()
+        return torch.where(is_empty, 0.0, present)
+
+    def recipe(self) -> Recipe | None:
+        """MNIST bags."""
+        return Recipe(
+            "MNIST bags: the code of Ilse et al.",
+            {
+                "optimizer": "adam",
+                "learning_rate": 0.0005,
+                "weight_decay": 0.0001,
+                "betas": (0.9, 0.999),
+                "decay_biases": True,
+                "schedule": "constant",
+                "batch_size": 1,
+            },
+        )
+
+
+class GatedAttention(nn.Module):
+    """One score for each row and head: wᵀ (tanh(V h) ⊙ σ(U h)), or wᵀ tanh(V h) if not gated.
+
+    Weights start uniform within ±1/√inputs, biases at 0, drawn from the generator.
+
+    >>> GatedAttention(4, 8, generator=torch.Generator().manual_seed(0))(torch.zeros(3, 4)).tolist()
+    [[0.0], [0.0], [0.0]]
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        hidden: int = 128,
+        heads: int = 1,
+        gated: bool = True,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.content = FullyConnected(num_features, hidden)
+        self.gate = FullyConnected(num_features, hidden) if gated else None
+        self.score = FullyConnected(hidden, heads, bias=False)
+        fill(self, generator, convolutions=uniform_fan_in, linears=uniform_fan_in)
+
+    def forward(self, features: Float[Tensor, "rows features"]) -> Float[Tensor, "rows heads"]:
+        """The scores, before the softmax over the instances of a bag; computed in the precision of the weights."""
+        given = features.to(self.score.weight)
+        inside = self.content(given).tanh()
+        if self.gate is not None:
+            inside = inside * self.gate(given).sigmoid()
+        scores: Tensor = self.score(inside)
+        return scores.to(features)
+
+
+def pool(
+    values: Float[Tensor, "groups instances classes"],
+    scores: Float[Tensor, "groups instances heads"],
+    lengths: Int[Tensor, "groups"],
+) -> Float[Tensor, "groups heads classes"]:
+    """Σ_i a_i values_i with a the softmax of the scores over the instances of each group; anything for empty groups.
+
+    >>> pool(torch.tensor([[[1.0], [3.0], [9.0]]]), torch.zeros(1, 3, 1), torch.tensor([2]))
+    tensor([[[2.]]])
+    """
+    real = real_instances(values, lengths.clamp_min(1))
+    attention = torch.where(real[:, :, None], scores, -torch.inf).softmax(1)
+    return torch.einsum("gih,gic->ghc", attention, values)
+
+
+def _number_of_heads(data: WeakDataset) -> int:
+    (weak,) = data.weak
+    return weak.num_classes if isinstance(weak, PresentClasses) else 1
+
+
+def _own_class(pooled: Float[Tensor, "groups classes classes"]) -> Float[Tensor, "groups_times_classes 1 2"]:
+    """Of the predictions by the attention of every class, that of the same class against the rest."""
+    classes = pooled.shape[2]
+    every = one_against_rest(pooled).view(-1, classes, classes, 2)
+    return every.diagonal(dim1=1, dim2=2).transpose(1, 2).reshape(-1, 1, 2)

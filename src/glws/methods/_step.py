@@ -1,0 +1,132 @@
+"""What a method sees of one training step: the batch, the network's answers to it, and where training stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from glws.data import Batch
+
+State = dict[str, Tensor]
+"""What a method remembers between steps, by name; it is part of every checkpoint."""
+
+
+class Outputs(NamedTuple):
+    """What the network says of every row of a batch: logits, and the input of its last layer."""
+
+    logits: Float[Tensor, "rows classes"]
+    features: Float[Tensor, "rows features"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where training stands: this step and epoch, counted from 0, of so many.
+
+    >>> Progress(step=5, num_steps=20, epoch=1, num_epochs=4).share
+    0.25
+    """
+
+    step: int = 0
+    num_steps: int = 1
+    epoch: int = 0
+    num_epochs: int = 1
+
+    @property
+    def share(self) -> float:
+        """How much of training is over, from 0 to 1."""
+        return self.step / max(self.num_steps, 1)
+
+
+Network = Callable[[Tensor], Outputs]
+
+
+@dataclass(eq=False)
+class Step:
+    """One step of training, as a method sees it.
+
+    `batch` holds every group of the step. `view(name)` gives its instances as the network takes them: "weak" or
+    "strong" ones augmented, "plain" ones as they are; "weak_2" is another draw of the weak view, and so on. `network`
+    is the one that learns, `averaged` its moving average (only where the method or the training asks for one), and
+    `averaged_modules` are the moving averages of `modules`, by the same decay. In
+    distributed training a process sees its own share of the instances, but the answers of all: outputs are those of all
+    rows, with gradients through one's own. `state` and `modules` are what the method asked for in `init` and `modules`;
+    `notes` are numbers for the log, scalars that are averaged over an epoch.
+    """
+
+    batch: Batch
+    network: Network
+    view: Callable[[str], Tensor]
+    averaged: Network | None = None
+    state: State = field(default_factory=dict)
+    modules: nn.ModuleDict = field(default_factory=nn.ModuleDict)
+    averaged_modules: nn.ModuleDict = field(default_factory=nn.ModuleDict)
+    progress: Progress = field(default_factory=Progress)
+    generator: torch.Generator = field(default_factory=torch.Generator)
+    notes: dict[str, Tensor] = field(default_factory=dict)
+    _views: dict[str, Tensor] = field(default_factory=dict)
+    _outputs: dict[str, Outputs] = field(default_factory=dict)
+
+    def inputs(self, view: str = "weak") -> Tensor:
+        """The instances of this process in that view; the same tensor whenever it is asked for in this step."""
+        if view not in self._views:
+            self._views[view] = self.view(view)
+        return self._views[view]
+
+    def outputs(self, view: str = "weak") -> Outputs:
+        """The network's answer to that view, with gradient; computed once."""
+        if view not in self._outputs:
+            self._outputs[view] = self.network(self.inputs(view))
+        return self._outputs[view]
+
+    def logits(self, view: str = "weak") -> Float[Tensor, "rows classes"]:
+        """The network's logits for that view, with gradient; computed once."""
+        return self.outputs(view).logits
+
+    @torch.no_grad()
+    def detached(self, view: str = "weak") -> Float[Tensor, "rows classes"]:
+        """The network's logits for that view, without gradient; they are not computed again if they are there."""
+        known = self._outputs.get(view)
+        return (self.network(self.inputs(view)) if known is None else known).logits.detach()
+
+    @torch.no_grad()
+    def fresh(self, view: str = "weak") -> Float[Tensor, "rows classes"]:
+        """The logits of the network as it is now, without gradient: after the optimiser's step, in `update`."""
+        return self.network(self.inputs(view)).logits
+
+    @torch.no_grad()
+    def teacher(self, view: str = "weak") -> Outputs:
+        """The answer of the moving average of the network, without gradient."""
+        assert self.averaged is not None, "the method did not ask for a teacher"
+        return self.averaged(self.inputs(view))
+
+    def seen(self) -> Float[Tensor, "rows classes"]:
+        """Logits of some view that the method looked at, without gradient: what the network now predicts."""
+        return next(iter(self._outputs.values())).logits.detach() if self._outputs else self.fresh()
+
+    def note(self, name: str, value: Tensor | float) -> None:
+        """A number for the log."""
+        self.notes[name] = torch.as_tensor(value).detach()
+
+
+def step_of(batch: Batch, logits: Mapping[str, Tensor], **others: object) -> Step:
+    """A step whose network gives these logits for each view: for trying a method's loss by itself.
+
+    >>> from glws.data import WeakDataset
+    >>> from glws.kinds import Labels
+    >>> data = WeakDataset(torch.zeros(2, 1), [[0], [1]], Labels.of([0, 1], 2))
+    >>> step_of(next(data.batches(1)), {"weak": torch.zeros(2, 2)}).logits()
+    tensor([[0., 0.],
+            [0., 0.]])
+    """
+    names = list(logits)
+
+    def network(numbered: Tensor) -> Outputs:
+        chosen = logits[names[int(numbered)]]
+        return Outputs(chosen, chosen)
+
+    return Step(batch, network, lambda view: torch.tensor(names.index(view)), **others)  # type: ignore[arg-type]

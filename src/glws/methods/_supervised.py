@@ -1,0 +1,47 @@
+"""Cross-entropy on true labels: the ceiling of every table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from glws.kinds import Labels
+from glws.methods._abstract import AbstractMethod
+from glws.methods._step import Step
+
+
+@dataclass(frozen=True)
+class Supervised(AbstractMethod):
+    """Cross-entropy on the labels that are known; instances with label -1 are not looked at.
+
+    `view` is the augmentation it trains on. A batch without any label has loss 0.
+    """
+
+    summary: ClassVar[str] = "cross-entropy on true labels"
+    takes: ClassVar[str] = "true labels"
+    kinds: ClassVar[tuple[tuple[type[Labels], ...], ...]] = ((Labels,),)
+
+    view: str = "weak"
+
+    def loss(self, step: Step) -> Float[Tensor, ""]:
+        """-mean log p(y)."""
+        (part,) = step.batch.parts
+        assert isinstance(part.weak, Labels)
+        logits = step.logits(self.view)
+        rows, labels = (values.to(logits.device) for values in (part.rows[:, :1].flatten(), part.weak.labels))
+        return cross_entropy_of_known(logits[rows], labels)
+
+
+def cross_entropy_of_known(logits: Float[Tensor, "rows classes"], labels: Int[Tensor, "rows"]) -> Float[Tensor, ""]:
+    """-mean log p(y) over the rows whose label is known, not -1; 0 if there are none.
+
+    >>> import torch
+    >>> cross_entropy_of_known(torch.tensor([[0.25, 0.75], [0.5, 0.5]]).log(), torch.tensor([0, -1])).neg().exp()
+    tensor(0.2500)
+    """
+    total = functional.cross_entropy(logits, labels, ignore_index=-1, reduction="sum")
+    return total / (labels >= 0).sum().clamp_min(1)

@@ -1,0 +1,76 @@
+"""`build`: a network by its name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from glws.errors import DataError
+from glws.models._lenet import LeNet5
+from glws.models._linear import Linear
+from glws.models._mlp import MLP
+from glws.models._resnet import ResNet
+from glws.models._wide_resnet import WideResNet
+
+MODELS: dict[str, Callable[..., nn.Module]] = {
+    "linear": Linear,
+    "mlp": MLP,
+    "lenet5": LeNet5,
+    "wrn_28_2": partial(WideResNet, depth=28, width=2),
+    "wrn_34_10": partial(WideResNet, depth=34, width=10),
+    "resnet18": partial(ResNet, blocks=(2, 2, 2, 2)),
+    "resnet34": partial(ResNet, blocks=(3, 4, 6, 3)),
+}
+"""Every name that `build` knows, and what it makes."""
+
+
+def build(
+    name: str,
+    input_shape: Sequence[int],
+    num_classes: int,
+    generator: torch.Generator | None = None,
+    **options: Any,
+) -> nn.Module:
+    """A network for instances of this shape that gives logits `[batch, classes]`, on the CPU.
+
+    The shape is `[channels, height, width]` for images and `[columns]` for tables. Weights are drawn from the
+    generator, a CPU one (seed 0 if there is none), and do not touch torch's global stream: the same seed gives the same
+    bits wherever the network is moved afterwards. Options are those of the network's class; an unknown name or option
+    is a `DataError` with the nearest one that is known.
+
+    >>> network = build("mlp", [64], 10, torch.Generator().manual_seed(1), hidden=[32])
+    >>> network(torch.zeros(5, 64)).shape
+    torch.Size([5, 10])
+    """
+    _check_known("network", name, MODELS)
+    for option in options:
+        _check_known(f"option of {name}", option, _options(MODELS[name]))
+    _check_sizes(input_shape, num_classes)
+    return MODELS[name](input_shape, num_classes, generator=generator, **options)
+
+
+def _options(make: Callable[..., nn.Module]) -> list[str]:
+    """What may be chosen: not what every network is given, nor what makes this network the one of its name."""
+    fixed = {"input_shape", "num_classes", "generator", *(make.keywords if isinstance(make, partial) else ())}
+    return [option for option in inspect.signature(make).parameters if option not in fixed]
+
+
+def _check_known(what: str, name: str, known: Sequence[str] | dict[str, Any]) -> None:
+    if name in known:
+        return
+    near = get_close_matches(str(name).lower().replace("-", "_"), known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there {'is ' + ', '.join(known) if known else 'are none'}"
+    raise DataError(f"no {what} is called {name!r}; {hint}")
+
+
+def _check_sizes(input_shape: Sequence[int], num_classes: int) -> None:
+    if len(input_shape) == 0 or any(side < 1 for side in input_shape):
+        raise DataError(f"the shape of an instance has positive sides, got {list(input_shape)}")
+    if num_classes < 1:
+        raise DataError(f"a network needs at least one class, got {num_classes}")

@@ -1,0 +1,160 @@
+"""What the templates show of what was known and of single instances: plots drawn, images encoded, numbers in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from glws.report._content import Example, Floats, Instance, KnownPart, Surprise
+from glws.report._plots import belief_bars, size_histogram
+from glws.report._png import drawing_address, image_address
+from glws.report._wording import NOT_GIVEN, counted, decimal, shown
+
+LARGE_IMAGE = 128
+SMALL_IMAGE = 64
+SHARP = 64  # images up to this size are shown with their pixels sharp
+MAX_FEATURES = 8
+MAX_MEMBERS = 12
+
+
+class KnownView(NamedTuple):
+    """A kind of weak labels: its groups in a sentence, a histogram (SVG) where sizes differ, words, a drawing."""
+
+    kind: str
+    sentence: str
+    histogram: str
+    descriptions: tuple[str, ...]
+    drawing: str
+    drawing_of: str
+
+
+class InstanceView(NamedTuple):
+    """An instance: image address or features, and what the model, the posterior and the truth say."""
+
+    name: str
+    image: str
+    is_sharp: bool
+    features: list[tuple[str, str]]
+    hidden_features: int
+    predicted: str
+    believed: str
+    label: str
+    is_wrong: bool
+    is_changed: bool
+
+
+class ExampleView(NamedTuple):
+    """An instance with its bars (SVG) and what was known of its group."""
+
+    instance: InstanceView
+    bars: str
+    known: str
+
+
+class SurpriseView(NamedTuple):
+    """A group, its likelihood in words, and the instances whose labels what is known changes most."""
+
+    group: str
+    known: str
+    likelihood: str
+    members: list[InstanceView]
+    hidden: int
+    features: list[str]
+    has_images: bool
+
+
+def known_view(part: KnownPart) -> KnownView:
+    """The kind as the page shows it."""
+    sizes = part.group_sizes
+    drawing = "" if part.automaton_svg is None else drawing_address(part.automaton_svg)
+    histogram = size_histogram(sizes, f"Group sizes: {part.kind}") if len(set(sizes.tolist())) > 1 else ""
+    return KnownView(part.kind, _sizes(part), histogram, part.descriptions, drawing, part.automaton_of)
+
+
+def _sizes(part: KnownPart) -> str:
+    sizes, groups = part.group_sizes, counted(part.num_groups, "group")
+    if not len(sizes):
+        return "no groups"
+    low, high = int(sizes.min()), int(sizes.max())
+    if low == high:
+        return f"{groups} of {counted(low, 'instance')}" + (" each" if len(sizes) > 1 else "")
+    return f"{groups} of {low:,} to {high:,} instances, {np.mean(sizes):.1f} on average"
+
+
+def example_view(example: Example, classes: Sequence[str]) -> ExampleView:
+    """The example as the page shows it."""
+    instance = example.instance
+    title = "Prediction" if instance.posterior is None else "Prediction and posterior"
+    bars = belief_bars(classes, instance.prediction, instance.posterior, title)
+    return ExampleView(instance_view(instance, classes, LARGE_IMAGE), bars, example.known)
+
+
+def surprise_view(surprise: Surprise, classes: Sequence[str]) -> SurpriseView:
+    """The group as the page shows it: of a large one, the instances whose posterior is farthest from the prediction."""
+    order = sorted(range(len(surprise.instances)), key=lambda number: -_moved(surprise.instances[number]))
+    chosen = [surprise.instances[number] for number in sorted(order[:MAX_MEMBERS])]
+    members = [instance_view(instance, classes, SMALL_IMAGE) for instance in chosen]
+    features = list(dict.fromkeys(name for member in members for name, _ in member.features))[:MAX_FEATURES]
+    hidden = len(surprise.instances) - len(chosen)
+    has_images = any(member.image for member in members)
+    likelihood = likelihood_text(surprise.log_likelihood)
+    return SurpriseView(surprise.group, surprise.known, likelihood, members, hidden, features, has_images)
+
+
+def likelihood_text(log_likelihood: float) -> str:
+    """A log-likelihood and what it means.
+
+    >>> likelihood_text(-4.60517), likelihood_text(float("-inf"))
+    ('log-likelihood −4.605, probability 0.01', 'log-likelihood −∞: the predictions rule out what is known')
+    """
+    text = f"log-likelihood {decimal(log_likelihood)}"
+    if log_likelihood == -math.inf:
+        return f"{text}: the predictions rule out what is known"
+    if not -700 < log_likelihood <= 0:  # a density, or too small for a number
+        return text
+    return f"{text}, probability {math.exp(log_likelihood):.2g}".replace("e-", "e−")
+
+
+def instance_view(instance: Instance, classes: Sequence[str], largest: int) -> InstanceView:
+    """The instance as the page shows it."""
+    image = instance.image
+    features = [(str(name), shown(value)) for name, value in instance.features.items()]
+    predicted, believed = _leader(instance.prediction), _leader(instance.posterior)
+    return InstanceView(
+        name=instance.name,
+        image="" if image is None else image_address(image, largest),
+        is_sharp=image is not None and max(image.shape[1:]) <= SHARP,
+        features=features[:MAX_FEATURES],
+        hidden_features=max(len(features) - MAX_FEATURES, 0),
+        predicted=_leader_text(instance.prediction, predicted, classes),
+        believed=_leader_text(instance.posterior, believed, classes),
+        label="" if instance.label is None else classes[instance.label],
+        is_wrong=instance.label is not None and predicted != instance.label,
+        is_changed=believed is not None and believed != predicted,
+    )
+
+
+def feature_cells(member: InstanceView, names: Sequence[str]) -> list[str]:
+    """The values of these features, a dash where the instance has none."""
+    values: Mapping[str, str] = dict(member.features)
+    return [values.get(name, NOT_GIVEN) for name in names]
+
+
+def _leader(probs: Floats | None) -> int | None:
+    return None if probs is None or not np.isfinite(probs).any() else int(np.nanargmax(probs))
+
+
+def _leader_text(probs: Floats | None, leader: int | None, classes: Sequence[str]) -> str:
+    if probs is None:
+        return ""
+    return "not a number" if leader is None else f"{classes[leader]} ({float(probs[leader]):.2f})"
+
+
+def _moved(instance: Instance) -> float:
+    """Half the distance between prediction and posterior: the share of belief that the weak label moved."""
+    if instance.posterior is None:
+        return 0.0
+    return float(np.nansum(np.abs(instance.posterior - instance.prediction))) / 2

@@ -1,0 +1,165 @@
+"""Checkpoints: tensors and facts on disk, all or nothing, believed only after every byte was checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from torch import Tensor
+
+from glws._files import remove_file, remove_partial
+from glws.errors import CheckpointError, FileError
+from glws.training._sealed import Json, read_sealed, write_sealed
+from glws.training._tensor_file import ENDING, TensorFile, read_tensors, verify_tensors, write_tensors
+
+KIND = "checkpoint"
+NAME = re.compile(r"step-(\d{6,})(\.json|-[0-9a-f]+\.safetensors)")
+FOREIGN = (".pt", ".pth", ".ckpt", ".bin", ".pkl", ".pickle")
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """All that is needed to go on: tensors by name, and plain facts (numbers, texts, lists, mappings)."""
+
+    tensors: Mapping[str, Tensor]
+    facts: Mapping[str, Json] = field(default_factory=dict)
+
+
+class Saved(NamedTuple):
+    """A checkpoint that was found on disk, and the step it was saved at."""
+
+    step: int
+    checkpoint: Checkpoint
+
+
+def save(folder: Path, step: int, checkpoint: Checkpoint, owner: str = "") -> Path:
+    """Saves a checkpoint into an existing folder and returns its `.json`; then only the one before it is kept as well.
+
+    Two files: `step-000123-HASH.safetensors` with the tensors, then `step-000123.json` with the facts and the size and
+    SHA-256 of the first. The second makes it valid, in one step; it is read back before older checkpoints are removed.
+    Damaged ones are left alone, except that a sound checkpoint of the same step takes their place. Where anything fails
+    (a full disk, a folder that has vanished), the checkpoints that were there still load. One process at a time: see
+    `FolderLock`.
+
+    >>> import tempfile, torch
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> for step in (10, 20, 30):
+    ...     path = save(folder, step, Checkpoint({"weight": torch.full((2,), step)}, {"epoch": step // 10}))
+    >>> sorted(path.name for path in folder.glob("*.json"))
+    ['step-000020.json', 'step-000030.json']
+    >>> found = latest(folder, report=print)
+    >>> found.step, found.checkpoint.tensors["weight"], found.checkpoint.facts
+    (30, tensor([30, 30]), {'epoch': 3})
+    """
+    if not folder.is_dir():
+        raise CheckpointError(f"cannot write {folder}: the folder is not there")
+    path = folder / f"{_stem(step)}.json"
+    stored = write_tensors(folder, path.stem, checkpoint.tensors)
+    content = {"step": step, "facts": dict(checkpoint.facts), "tensors": stored._asdict()}
+    write_sealed(path, KIND, content, owner)
+    load(path, owner)
+    prune(folder, step, owner)
+    return path
+
+
+def load(path: Path, owner: str = "") -> Saved:
+    """The checkpoint of a `.json` file, after its seal and the size and SHA-256 of its tensors were checked.
+
+    Anything else is a `CheckpointError` of one line. There is no other loader: files that can run code when they are
+    read (`.pt`, `.pth`, ...) are refused.
+    """
+    if path.suffix in FOREIGN:
+        raise CheckpointError(
+            f"{path}: such files can run code when they are read, so glws does not read them; if you trust it, load it "
+            "elsewhere by torch.load(..., weights_only=True) and store it by glws.training._checkpoint.save"
+        )
+    try:
+        step, facts, stored = _read_facts(path, owner)
+        return Saved(step, Checkpoint(read_tensors(path.parent, stored), facts))
+    except FileError as error:
+        raise CheckpointError(str(error)) from None
+
+
+def latest(folder: Path, report: Callable[[str], None], owner: str = "") -> Saved | None:
+    """The newest checkpoint of a folder that is sound, or None; `report` gets a line for every newer one that is not.
+
+    What is damaged is left on disk as it is.
+    """
+    return next(sound(folder, report, owner), None)
+
+
+def sound(folder: Path, report: Callable[[str], None], owner: str = "") -> Iterator[Saved]:
+    """The sound checkpoints of a folder, newest first; `report` gets a line for each that is not, when it is met."""
+    for step, paths in sorted(_files(folder).items(), reverse=True):
+        path = folder / f"{_stem(step)}.json"
+        if path not in paths:
+            report(f"{folder}: the checkpoint of step {step:,} was not finished; it is not used")
+            continue
+        try:
+            yield load(path, owner)
+        except CheckpointError as error:
+            report(f"{error}; this checkpoint is not used")
+
+
+def has_any(folder: Path) -> bool:
+    """Whether a checkpoint was ever finished here, sound or not."""
+    return any(path.suffix == ".json" for paths in _files(folder).values() for path in paths)
+
+
+def _stem(step: int) -> str:
+    return f"step-{step:06d}"
+
+
+def _files(folder: Path) -> dict[int, list[Path]]:
+    """The files of each step."""
+    found: dict[int, list[Path]] = {}
+    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+        match = NAME.fullmatch(path.name)
+        if match and _stem(int(match[1])) == f"step-{match[1]}":
+            found.setdefault(int(match[1]), []).append(path)
+    return found
+
+
+def _read_facts(path: Path, owner: str) -> tuple[int, dict[str, Json], TensorFile]:
+    content = read_sealed(path, KIND, owner)
+    if isinstance(content, dict) and set(content) == {"step", "facts", "tensors"}:
+        step, facts = content["step"], content["facts"]
+        if type(step) is int and _stem(step) == path.stem and isinstance(facts, dict):
+            return step, facts, TensorFile.read(content["tensors"], path.stem, path)
+    raise CheckpointError(f"{path}: no checkpoint: expected a step, facts and tensors, found {str(content)[:80]}")
+
+
+def prune(folder: Path, newest: int, owner: str) -> None:
+    """Removes older checkpoints but the last sound one, and what unfinished ones left; damaged ones stay."""
+    has_previous = False
+    for step, paths in sorted(_files(folder).items(), reverse=True):
+        if step > newest:
+            continue
+        used = _used(folder, step, owner)
+        keeps = used is None or step == newest or (bool(used) and not has_previous)
+        has_previous |= bool(used) and step < newest
+        if used is not None:
+            _remove([path for path in paths if not keeps or path not in used])
+    remove_partial(folder)
+
+
+def _used(folder: Path, step: int, owner: str) -> list[Path] | None:
+    """The two files of a sound checkpoint; none of an unfinished one; None if it is damaged."""
+    path = folder / f"{_stem(step)}.json"
+    if not path.exists():
+        return []
+    try:
+        _, _, stored = _read_facts(path, owner)
+        verify_tensors(folder, stored)
+    except FileError:
+        return None
+    return [path, folder / stored.file]
+
+
+def _remove(paths: list[Path]) -> None:
+    """The JSON first: what is left when this is interrupted is an unfinished checkpoint, not a damaged one."""
+    for path in sorted(paths, key=lambda path: path.suffix == ENDING):
+        remove_file(path)

@@ -1,0 +1,184 @@
+"""How good the network is: on labelled test data, and on groups that were held out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from glws.data import Groups, Instances, ShardInstances, WeakDataset, instances_of
+from glws.evaluation import (
+    BagAccuracy,
+    WeakScores,
+    accuracy_from_counts,
+    accuracy_from_presence,
+    bags_needed,
+    scores,
+    weak_scores,
+)
+from glws.inference import Posterior
+from glws.methods import Outputs
+from glws.training._world import World
+
+AT_ONCE = 1024
+GROUPS_AT_ONCE = 256
+CELLS_AT_ONCE = 1 << 17
+"""Groups answered together have at most so many places for instances, or padding at most doubles what they need."""
+
+Predict = Callable[[Tensor], Float[Tensor, "rows classes"]]
+"""From instances as they lie to log-probabilities, in the plain view."""
+
+ReadGroups = Callable[[Outputs, Tensor], Float[Tensor, "groups classes"]]
+"""From outputs [groups, instances, ...] and the lengths of the groups to what each group is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """Instances with true labels (-1: not known), for evaluation only."""
+
+    instances: Instances
+    labels: Int[Tensor, "instances"]
+
+    @classmethod
+    def of(cls, instances: Any, labels: Any) -> Labelled:
+        """From anything that a data set takes for instances, and class numbers."""
+        return cls(instances_of(instances), torch.as_tensor(labels))
+
+
+@torch.no_grad()
+def log_probs_of(
+    instances: Instances,
+    predict: Predict,
+    world: World | None = None,
+    numbers: Int[Tensor, "instances"] | None = None,
+) -> Float[Tensor, "instances classes"]:
+    """Predictions for all instances, or for those of these sorted numbers, on the CPU.
+
+    Several processes share the work. Of instances that are spread over processes each predicts those it has: there all
+    processes must ask together.
+    """
+    world = _sharing(instances, world)
+    numbers = torch.arange(len(instances)) if numbers is None else numbers
+    own = numbers[world.share(numbers)]
+    return world.gathered(torch.cat([predict(instances.take(some)) for some in torch.split(own, AT_ONCE)])).cpu()
+
+
+def _sharing(instances: Instances, world: World | None) -> World:
+    """The processes that predict these instances, each its own or an even share."""
+    if isinstance(instances, ShardInstances):
+        return World(instances.rank, len(instances.bounds) - 1, instances.bounds)
+    return replace(world or World(), bounds=None)
+
+
+@torch.no_grad()
+def group_probs_of(
+    instances: Instances, groups: Groups, answers: Callable[[Tensor], Outputs], read: ReadGroups
+) -> Float[Tensor, "groups classes"]:
+    """What groups are, on the CPU: `answers` are those of the network to instances, and `read` is the method's."""
+    groups.check(len(instances))
+    found = []
+    for chosen in torch.split(torch.arange(len(groups)), GROUPS_AT_ONCE):
+        table, lengths = groups.padded(chosen)
+        numbers, rows = torch.unique(table, return_inverse=True)
+        pieces = [answers(instances.take(piece)) for piece in torch.split(numbers, AT_ONCE)]
+        logits, features = (torch.cat(values) for values in zip(*pieces, strict=True))
+        laid_out = (values[rows.to(values.device)] for values in (logits, features))
+        found.append(read(Outputs(*laid_out), lengths).cpu())
+    return torch.cat(found)
+
+
+def labelled_scores(test: Labelled, predict: Predict, world: World | None = None) -> dict[str, float]:
+    """The scores that are one number each."""
+    answer = scores(log_probs_of(test.instances, predict, world), test.labels).as_dict()
+    return {name: value for name, value in answer.items() if isinstance(value, float)}
+
+
+def posteriors(data: WeakDataset, predict: Predict) -> Iterator[tuple[int, Tensor, Tensor, Posterior]]:
+    """For some groups of a kind at a time: the kind's number, the groups' numbers, their instances and posterior."""
+    yield from _posteriors(data, lambda numbers: _predicted(data, numbers, predict))
+
+
+@torch.no_grad()
+def _predicted(data: WeakDataset, numbers: Tensor, predict: Predict) -> Tensor:
+    return torch.cat([predict(data.instances.take(piece)).cpu() for piece in torch.split(numbers, AT_ONCE)])
+
+
+def _posteriors(
+    data: WeakDataset, log_probs: Callable[[Tensor], Tensor]
+) -> Iterator[tuple[int, Tensor, Tensor, Posterior]]:
+    """The same from a function that gives the predictions for sorted instance numbers."""
+    for kind, groups in enumerate(data.groups):
+        for chosen in pieces(groups.lengths):
+            yield kind, chosen, *_posterior(data, kind, chosen, log_probs)
+
+
+def pieces(lengths: Int[Tensor, "groups"]) -> Iterator[Int[Tensor, "some"]]:
+    """The numbers of groups that are answered together: in order, and large groups not beside many small ones.
+
+    >>> [len(piece) for piece in pieces(torch.tensor([10] * 300 + [50_000] + [10] * 100))]
+    [256, 44, 2, 99]
+    """
+    first, longest, total = 0, 0, 0
+    for group, length in enumerate(lengths.tolist()):
+        longest, total, number = max(longest, length), total + length, group + 1 - first
+        if number > 1 and (number > GROUPS_AT_ONCE or number * longest > max(CELLS_AT_ONCE, 2 * total)):
+            yield torch.arange(first, group)
+            first, longest, total = group, length, length
+    if len(lengths):
+        yield torch.arange(first, len(lengths))
+
+
+@torch.no_grad()
+def _posterior(
+    data: WeakDataset, kind: int, chosen: Tensor, log_probs: Callable[[Tensor], Tensor]
+) -> tuple[Tensor, Posterior]:
+    table, lengths = data.groups[kind].padded(chosen)
+    numbers, rows = torch.unique(table, return_inverse=True)
+    evidence = None if data.evidence is None else data.evidence[table]
+    return table, data.weak[kind][chosen].infer(log_probs(numbers)[rows.view_as(table)], lengths, evidence)
+
+
+def held_out_scores(data: WeakDataset, predict: Predict, world: World | None = None) -> WeakScores:
+    """How well the predictions explain weak labels that were not trained on, all kinds together.
+
+    With a `world`, and of instances that are spread over processes, all processes must ask together: each predicts its
+    share, and all come to the same answer.
+    """
+    members = torch.unique(torch.cat([groups.indices for groups in data.groups]))
+    known = log_probs_of(data.instances, predict, world, members)
+    answers = _posteriors(data, lambda numbers: known[torch.searchsorted(members, numbers)])
+    found = [(weak_scores(answer), answer) for *_, answer in answers]
+    groups = sum(int((~answer.impossible).sum()) for _, answer in found)
+    instances = sum(int(answer.lengths[~answer.impossible].sum()) for _, answer in found)
+    total = sum(score.log_likelihood * int((~answer.impossible).sum()) for score, answer in found)
+    entropy = sum(score.entropy * int(answer.lengths[~answer.impossible].sum()) for score, answer in found)
+    impossible = sum(score.impossible for score, _ in found)
+    error = max((score.approximation_error for score, _ in found), default=0.0)
+    return WeakScores(total / max(groups, 1), total / max(instances, 1), entropy / max(instances, 1), impossible, error)
+
+
+def held_out_accuracy(data: WeakDataset, predict: Predict, world: World | None = None) -> BagAccuracy | None:
+    """The accuracy on single instances, estimated from bags that were not trained on; None where it cannot be.
+
+    It can from exact counts (`known_counts`: `ClassCounts`, `Proportions` of two classes) and from the classes that
+    are present (`known_presence`: `PresentClasses` without noise; none of them everywhere), of one kind and
+    `bags_needed` of them. With a `world` all processes must ask together, as in `held_out_scores`.
+    """
+    if len(data.weak) != 1 or len(data.groups[0]) < bags_needed(data.weak[0].num_classes):
+        return None
+    (weak,), (groups,) = data.weak, data.groups
+    members, rows = torch.unique(groups.indices, return_inverse=True)
+    labels = log_probs_of(data.instances, predict, world, members).argmax(1)[rows]
+    lengths = groups.lengths
+    places = torch.repeat_interleave(torch.arange(len(groups)), lengths) * weak.num_classes + labels
+    predicted = torch.bincount(places, minlength=len(groups) * weak.num_classes).view(len(groups), -1)
+    counts, present = weak.known_counts(lengths), weak.known_presence()
+    if counts is not None:
+        return accuracy_from_counts(predicted, counts)
+    if present is not None and not bool(present.all(0).any()):
+        return accuracy_from_presence(predicted, present)
+    return None

@@ -1,0 +1,136 @@
+"""Guards: against collapse, predictions that have gone to one class although what is known speaks of others; and
+against posteriors that are far from exact."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from glws.data import WeakDataset
+from glws.data._distinct import Distinct
+from glws.kinds import AbstractSupervision
+
+MOST_GROUPS = 1000
+MOST_INSTANCES = 100_000
+"""The rates that weak labels imply are found from so many groups of a kind, and so many of their instances."""
+ROUNDS, SETTLED = 30, 1e-4
+"""EM goes on for so many rounds, or until no rate changes by more."""
+ALMOST_ALL = 0.99
+CLEARLY_LESS = 0.9
+IMPRECISE = 0.05
+"""Posteriors that may be off by more than this, in the mean over the steps of an epoch, are worth a warning."""
+IMPRECISE_WORDS = "posteriors are approximate"
+
+
+def implied_rates(data: WeakDataset) -> Float[Tensor, "classes"]:
+    """The class rates that explain the weak labels best, of somebody who predicts the same for every instance.
+
+    By EM: each kind states how many instances of each class there are (`stated_counts`), or its mean posterior under
+    the rates tells it, from even ones on. Rates that a kind tells about all instances (`told_shares`) stay as they are.
+
+    >>> from glws.kinds import MultiInstance, Proportions
+    >>> implied_rates(WeakDataset(torch.zeros(4, 1), [[0, 1, 2, 3]], Proportions.of([1])))
+    tensor([0.7500, 0.2500], dtype=torch.float64)
+
+    In half of many bags of ten there is a positive instance: with a share of 7% this is what one would find.
+
+    >>> bags = torch.arange(1000).view(100, 10)
+    >>> implied_rates(WeakDataset(torch.zeros(1000, 1), bags, MultiInstance.of([1, 0] * 50)))
+    tensor([0.93..., 0.06...], dtype=torch.float64)
+    """
+    classes = data.weak[0].num_classes
+    rates = torch.full((classes,), 1 / classes, dtype=torch.float64)
+    sources = [_source(weak, groups.lengths) for groups, weak in zip(data.groups, data.weak, strict=True)]
+    for _ in range(ROUNDS):
+        before = rates
+        total = torch.stack([source(before) for source in sources]).sum(0)
+        rates = total / total.sum().clamp_min(1e-300)
+        if float((rates - before).abs().max()) < SETTLED:
+            break
+    return rates
+
+
+Source = Callable[[Float[Tensor, "classes"]], Float[Tensor, "classes"]]
+"""How many instances there are of each class, from predicted rates."""
+
+
+def _source(weak: AbstractSupervision, lengths: Int[Tensor, "groups"]) -> Source:
+    stated = weak.stated_counts(lengths)
+    if stated is not None and torch.equal(*stated):
+        return lambda _: stated[0].double().sum(0)
+    told, found = weak.told_shares(), _sample(Distinct.of(weak, lengths))
+    scale = float(lengths.sum() / (found.lengths * found.times).sum().clamp_min(1))
+    return lambda rates: scale * _expected_counts(found, rates if told is None else told)
+
+
+def _sample(found: Distinct) -> Distinct:
+    """Evenly spaced ones: at most MOST_GROUPS, and at most MOST_INSTANCES instances or a single group."""
+    chosen = torch.arange(len(found.lengths))[:: max(1, -(-len(found.lengths) // MOST_GROUPS))]
+    while len(chosen) > 1 and int(found.lengths[chosen].sum()) > MOST_INSTANCES:
+        chosen = chosen[::2]
+    return found[chosen]
+
+
+def _expected_counts(found: Distinct, rates: Float[Tensor, "classes"]) -> Float[Tensor, "classes"]:
+    total = torch.zeros(len(rates), dtype=torch.float64)
+    for piece in found.pieces():
+        marginals = piece.weak.infer(piece.filled(rates.double().log()), piece.lengths).marginals
+        total += (piece.times[:, None] * marginals.sum(1)).sum(0)
+    return total
+
+
+def collapse(predicted: Float[Tensor, "classes"], implied: Float[Tensor, "classes"]) -> str | None:
+    """A sentence if nearly all training instances are predicted to be of one class and the weak labels say otherwise.
+
+    >>> print(collapse(torch.tensor([0.999, 0.001]), torch.tensor([0.5, 0.5])))
+    99.9% of the training instances are predicted to be of class 0, the weak labels alone suggest 50.0%
+    """
+    most = int(predicted.argmax())
+    if float(predicted[most]) < ALMOST_ALL or float(implied[most]) > CLEARLY_LESS:
+        return None
+    return (
+        f"{100 * float(predicted[most]):.1f}% of the training instances are predicted to be of class {most}, "
+        f"the weak labels alone suggest {100 * float(implied[most]):.1f}%"
+    )
+
+
+def imprecise(row: Mapping[str, float | int | str], said: Sequence[str]) -> str | None:
+    """A sentence if posteriors of an epoch may be far off because they are approximate; only once in a run.
+
+    >>> imprecise({"epoch": 2, "approximation_error": 0.12}, [])
+    'posteriors are approximate and may be off by 0.12 (estimate, epoch 2); those of smaller groups are exact'
+    >>> imprecise({"epoch": 2, "approximation_error": 0.01}, [])
+    """
+    error = float(row.get("approximation_error", 0.0))
+    if error < IMPRECISE or any(message.startswith(IMPRECISE_WORDS) for message in said):
+        return None
+    return (
+        f"{IMPRECISE_WORDS} and may be off by {error:.2g} (estimate, epoch {row['epoch']}); "
+        "those of smaller groups are exact"
+    )
+
+
+def in_short(warnings: Sequence[str]) -> list[str]:
+    """One line for epochs that follow each other, with the words of the last.
+
+    >>> in_short(["epoch 2: 99.0% ...", "epoch 3: 99.5% ...", "epoch 7: 99.9% ..."])
+    ['epochs 2 to 3: 99.5% ...', 'epoch 7: 99.9% ...']
+    """
+    lines, first, last = list[str](), 0, -1
+    for warning in warnings:
+        found = re.match(r"epoch (\d+): (.*)", warning, re.DOTALL)
+        if found is None:
+            lines.append(warning)
+            continue
+        epoch, words = int(found[1]), found[2]
+        if lines and epoch == last + 1:
+            lines[-1] = f"epochs {first} to {epoch}: {words}"
+        else:
+            first = epoch
+            lines.append(warning)
+        last = epoch
+    return lines

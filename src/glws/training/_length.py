@@ -1,0 +1,47 @@
+"""How long to train where nobody says: batch sizes and epochs from the number of rows and groups, in one place."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from glws.data import WeakDataset
+from glws.training._config import TrainingConfig
+from glws.training._order import Order
+
+STEPS = 1000
+"""So many steps are made by default, as long as the limits on passes allow it."""
+FEWEST_EPOCHS, MOST_EPOCHS = 20, 100
+"""More passes do not make predictions better, but overconfident."""
+MOST_VISITS, LEAST_EPOCHS = 5_000_000, 3
+"""Instances of all steps together: large data have fewer epochs, but this many at least."""
+
+
+def with_length(config: TrainingConfig, data: WeakDataset) -> TrainingConfig:
+    """The configuration with the numbers of epochs and of groups in a step that it leaves open.
+
+    A step takes about 128 instances of each kind, more of many (`usual_batch`). There are as many epochs as make 1,000
+    steps, within 20 and 100; fewer, 3 at least, where that would visit more than 5 million instances. What the
+    configuration says stays as it is.
+
+    >>> import torch
+    >>> from glws.kinds import Proportions
+    >>> bags = WeakDataset(torch.zeros(600, 1), torch.arange(600).view(60, 10), Proportions.of([5] * 60))
+    >>> config = with_length(TrainingConfig(), bags)
+    >>> config.epochs, config.batch_size
+    (100, (13,))
+    """
+    order = Order.of(data, config.batch_size, config.seed)
+    chosen = replace(config, batch_size=order.batch) if config.batch_size is None else config
+    return chosen if config.epochs is not None else replace(chosen, epochs=_epochs(order, data))
+
+
+def _epochs(order: Order, data: WeakDataset) -> int:
+    """As many as make the usual number of steps, within the limits."""
+    steps = max(order.steps_per_epoch, 1)
+    lengths = [len(groups.indices) / max(len(groups), 1) for groups in data.groups]
+    taken = sum(
+        min(batch, size) * length for batch, size, length in zip(order.batch, order.sizes, lengths, strict=True)
+    )
+    wanted = min(max(math.ceil(STEPS / steps), FEWEST_EPOCHS), MOST_EPOCHS)
+    return min(wanted, max(int(MOST_VISITS / max(steps * taken, 1)), LEAST_EPOCHS))

@@ -1,0 +1,440 @@
+"""The training loop: one for all methods and kinds of weak labels. `fit` is the way in; read `Training.run` first."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from glws._seeds import derived_generator, derived_seed
+from glws.data import Batch, Groups, WeakDataset, check_learnable, instances_of
+from glws.data.augment import Views, views
+from glws.errors import ConfigError, DataError
+from glws.evaluation import as_if_even
+from glws.inference._problem import without_waiting
+from glws.methods import GLWS, AbstractMethod, Epoch, Outputs, Progress, Setup, State, Step
+from glws.training._config import TrainingConfig
+from glws.training._devices import DeviceInstances, batch_on, chosen_device, on_device, repeatable, seed_global
+from glws.training._evaluate import AT_ONCE, Labelled, Predict, group_probs_of, held_out_scores, labelled_scores
+from glws.training._graphs import ViewGraphs
+from glws.training._guard import collapse, implied_rates, imprecise
+from glws.training._host_objective import loss_on_host
+from glws.training._length import with_length
+from glws.training._meters import Meters
+from glws.training._network import Forward, average, averaged_copy, number_of_features, ready
+from glws.training._observer import Observer
+from glws.training._order import Order
+from glws.training._schedule import build_optimizer, learning_rate, set_learning_rate
+from glws.training._signals import StopSignals
+from glws.training._snapshot import Snapshots
+from glws.training._step_graphs import StepGraphs
+from glws.training._world import World
+
+Row = dict[str, float | int | str]
+PredictGroups = Callable[[Any, Any], Float[Tensor, "groups classes"]]
+"""From instances and groups, each as `WeakDataset` takes them, to what each group is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What training leaves: the network, a row of numbers for each epoch, and what the guard had to say.
+
+    `modules` are the trained networks of the method, and `state` is what it remembers. Of a method that predicts whole
+    groups, `predict_groups(instances, groups)` gives the probabilities [groups, classes] of what they are.
+
+    `predict` gives log-probabilities for instances as the data hold them; `judged` are those that test scores are of,
+    which differ from them where the training was told the shares of the classes. `stopped_by` is the number of the
+    signal that ended training before its time, Ctrl-C or other, None if it is complete; `stop_if_asked` passes it on.
+    """
+
+    model: nn.Module
+    history: list[Row]
+    warnings: list[str]
+    predict: Predict
+    judged: Predict
+    predict_groups: PredictGroups
+    modules: nn.ModuleDict
+    state: State
+    stopped_by: int | None = None
+
+    def stop_if_asked(self) -> None:
+        """The loop only ends its step when a signal asks it to stop; whoever called it stops as well."""
+        if self.stopped_by == signal.SIGINT:
+            raise KeyboardInterrupt
+        if self.stopped_by is not None:
+            raise SystemExit(128 + self.stopped_by)
+
+
+def fit(
+    model: nn.Module,
+    data: WeakDataset,
+    method: AbstractMethod | None = None,
+    config: TrainingConfig | None = None,
+    *,
+    views: Views | None = None,
+    test: Labelled | None = None,
+    held_out: WeakDataset | None = None,
+    snapshots: Snapshots | None = None,
+    observer: Observer | None = None,
+    world: World | None = None,
+) -> Fitted:
+    """Trains a network on weakly labelled data; the last epoch is the result.
+
+    `model` is any module that gives logits `[batch, classes]`; it is trained in place. Without a `method` it is `GLWS`,
+    EM on whatever is known; without `views` nothing is augmented. `test` are labelled instances and `held_out` groups
+    that nothing is learned from, evaluated after each epoch. `snapshots` say where training is saved and goes on from.
+
+    The same seed gives the same bits, and so does a training that was cut off anywhere and goes on from its snapshots:
+    what is random is drawn from the seed and the number of the step.
+
+    >>> from glws.models import build
+    >>> from glws.kinds import Proportions
+    >>> x = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
+    >>> counts = (x[:, 0] > 0).view(10, 4).sum(1)
+    >>> data = WeakDataset(x, torch.arange(40).view(10, 4), Proportions.of(counts))
+    >>> fitted = fit(build("linear", [3], 2), data, config=TrainingConfig(epochs=60, batch_size=5, learning_rate=0.1))
+    >>> bool(((fitted.predict(x).argmax(1) == 1) == (x[:, 0] > 0)).double().mean() > 0.9)
+    True
+    """
+    check_learnable(data.groups, data.weak)
+    training = Training(model, data, method or GLWS(), config or TrainingConfig(), views, world or World())
+    return training.run(test, held_out, snapshots or Snapshots(None), observer or Observer())
+
+
+class Training:
+    """Everything that changes while a network is trained."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        data: WeakDataset,
+        method: AbstractMethod,
+        config: TrainingConfig,
+        look: Views | None,
+        world: World,
+    ) -> None:
+        method.check(data)
+        self.config = config = with_length(config, data)
+        self.method, self.world = method, world
+        self.device = chosen_device(config.device)
+        self.data = on_device(data, self.device)
+        self.views = look or views("tables")
+        self.order = Order.of(data, config.batch_size, config.seed)
+        if not self.order.steps_per_epoch:
+            raise DataError("there are no groups to train on")
+        self.model = ready(model, config, self.device)
+        self.num_classes = data.weak[0].num_classes
+        if config.shares is not None and len(config.shares) != self.num_classes:
+            raise DataError(f"there are {self.num_classes} classes but {len(config.shares)} shares of classes")
+        setup = self._setup()
+        self.modules = method.modules(setup)
+        ready(self.modules, config, self.device)
+        self.state = method.init(setup)
+        needs_copy = config.average is not None or method.needs_teacher
+        self.decay = _decay(method, config)
+        self.averaged = averaged_copy(self.model) if needs_copy else None
+        self.averaged_modules = averaged_copy(self.modules) if needs_copy else nn.ModuleDict()
+        self.optimizer = build_optimizer([self.model, self.modules], config, self.device)
+        self.meters = Meters(self.num_classes, self.device)
+        self.implied = implied_rates(data)
+        self.history: list[Row] = []
+        self.warnings: list[str] = []
+        self.step = 0
+        self._epoch_data: tuple[int, WeakDataset] | None = None
+        self._forward = Forward(self.model, config, self.device, world)
+        self._teacher = Forward(self.averaged, config, self.device, world) if self.averaged else None
+        is_replayed = config.speed == "graphs" and self.device.type == "cuda"
+        self._view_graphs = ViewGraphs(self.views) if is_replayed else None
+        self._steps = self._step_graphs() if is_replayed else None
+
+    def _step_graphs(self) -> StepGraphs | None:
+        """Where a whole step can be recorded: for EM, in one process, with all instances on the GPU."""
+        instances = self.data.instances
+        if not isinstance(self.method, GLWS) or self.world.size > 1 or not isinstance(instances, DeviceInstances):
+            return None
+        return StepGraphs(self.method, self._forward, self._teacher, self.views, instances.values, self.config.clip)
+
+    # ------------------------------------------------------------ the loop
+
+    def run(
+        self, test: Labelled | None, held_out: WeakDataset | None, snapshots: Snapshots, observer: Observer
+    ) -> Fitted:
+        """Trains to the end, or until a signal comes; from where the snapshots left off."""
+        last = self.num_epochs * self.order.steps_per_epoch
+        with StopSignals() as stop, repeatable(self.device, self.config.deterministic), observer:
+            snapshots.restore(self)
+            observer.started(self.step, last)
+            while self.step < last:
+                if self.step % self.order.steps_per_epoch == 0:
+                    self._begin_epoch()
+                self._train_step()
+                observer.stepped(self.step)
+                is_stopped = self.world.any(stop.received is not None)
+                if self.step % self.order.steps_per_epoch == 0:
+                    snapshots.note(self, self._end_epoch(test, held_out, observer))
+                    snapshots.save(self, now=self.step == last or is_stopped)
+                if is_stopped and self.step < last:
+                    snapshots.save(self, now=True)
+                    break
+            is_cut = self.step < last
+        stopped_by = (stop.received or signal.SIGTERM) if is_cut else None
+        return Fitted(
+            self.model,
+            self.history,
+            self.warnings,
+            self.predict,
+            self.judged,
+            self.predict_groups,
+            self.modules,
+            self.state,
+            stopped_by,
+        )
+
+    @property
+    def num_epochs(self) -> int:
+        """How many epochs there are in all."""
+        assert self.config.epochs is not None, "with_length has chosen it"
+        return self.config.epochs
+
+    @property
+    def progress(self) -> Progress:
+        """Where training stands."""
+        steps, epochs = self.order.steps_per_epoch, self.num_epochs
+        return Progress(self.step, steps * epochs, self.step // steps, epochs)
+
+    def _begin_epoch(self) -> None:
+        self.meters.reset()
+        self.method.begin_epoch(self._epoch())
+
+    def _epoch(self) -> Epoch:
+        generator = derived_generator(self.device, self.config.seed, "epoch", self.step)
+        return Epoch(self.data, self.state, self.progress, self._logits_of, generator)
+
+    def _train_step(self) -> None:
+        progress = self.progress
+        seed_global(self.device, derived_seed(self.config.seed, "dropout", self.step, self.world.rank))
+        set_learning_rate(self.optimizer, learning_rate(self.config, progress.share))
+        self.model.train()
+        if not self._replayed(progress):
+            self._launched(progress)
+        self.step += 1
+
+    def _replayed(self, progress: Progress) -> bool:
+        """The whole step from a graph, if that can be."""
+        if self._steps is None:
+            return False
+        chosen = self.order.groups(progress.epoch, progress.step % self.order.steps_per_epoch)
+        batch = self._dealt(progress.epoch).numbered(chosen)
+        noted = self._steps(batch, progress, self._view_seed)
+        if noted is None:
+            return False
+        self._check_impossible(lambda: dict(zip(noted.names, noted.row, strict=False)))
+        self._move()
+        self.meters.add(*noted)
+        return True
+
+    def _launched(self, progress: Progress) -> None:
+        """The step as it is written: this is what it means."""
+        self._forward.begin_step()
+        step = self._step(progress)
+        with without_waiting():
+            loss = self._loss(step)
+        self._check(loss)
+        self._check_impossible(lambda: step.notes)
+        self.optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.world.sum_gradients([self.model])
+        if self.config.clip is not None:
+            weights = [*self.model.parameters(), *self.modules.parameters()]
+            step.note("gradient_norm", nn.utils.clip_grad_norm_(weights, self.config.clip))
+        self._move()
+        self.method.update(step)
+        step.note("loss", loss)
+        self.meters.note(step.notes, step.seen())
+
+    def _move(self) -> None:
+        """The weights follow the gradients, and their moving average follows them."""
+        self.optimizer.step()
+        if self.averaged is not None:
+            for copy, model in ((self.averaged, self.model), (self.averaged_modules, self.modules)):
+                average(copy, model, self.decay, self.step, self.method.teacher_warms_up)
+
+    def _step(self, progress: Progress) -> Step:
+        batch = self._batch(progress.epoch, progress.step % self.order.steps_per_epoch)
+        return Step(
+            batch=batch,
+            network=self._forward,
+            view=lambda name: self._view(name, batch.instances),
+            averaged=self._teacher,
+            state=self.state,
+            modules=self.modules,
+            averaged_modules=self.averaged_modules,
+            progress=progress,
+            generator=derived_generator(self.device, self.config.seed, "method", self.step, self.world.rank),
+        )
+
+    def _batch(self, epoch: int, number: int) -> Batch:
+        """What a step of an epoch, counted from 0, is trained on; of the instances those of this process."""
+        return batch_on(self._dealt(epoch).batch(self.order.groups(epoch, number), self.world.share), self.device)
+
+    def _dealt(self, epoch: int) -> WeakDataset:
+        """The data of an epoch: samples of one population are dealt out anew each time."""
+        if self._epoch_data is None or self._epoch_data[0] != epoch:
+            generator = derived_generator("cpu", self.config.seed, "dealt", epoch)
+            self._epoch_data = epoch, self.data.regrouped(generator)
+        return self._epoch_data[1]
+
+    def _view(self, name: str, instances: Tensor) -> Tensor:
+        look, seed = name.split("_")[0], self._view_seed(name)
+        if self._view_graphs is not None and len(instances):
+            return self._view_graphs(look, instances, seed)
+        seen: Tensor = getattr(self.views, look)(instances, torch.Generator(self.device).manual_seed(seed))
+        return seen
+
+    def _view_seed(self, name: str) -> int:
+        return derived_seed(self.config.seed, name, self.step, self.world.rank)
+
+    def _loss(self, step: Step) -> Tensor:
+        known = loss_on_host(self.method, step) if self._steps is not None and isinstance(self.method, GLWS) else None
+        return self.method.loss(step) if known is None else known
+
+    def _check(self, loss: Tensor) -> None:
+        """Nothing moves on a loss that is no number. On a GPU nobody waits: it is noticed at the end of the epoch."""
+        if self.device.type == "cpu" and not bool(torch.isfinite(loss)):
+            raise DataError(f"step {self.step}: the loss is {float(loss.detach())}; the instances may hold NaN")
+
+    def _check_impossible(self, notes: Callable[[], Mapping[str, Tensor]]) -> None:
+        if self.config.on_impossible == "error":
+            impossible = notes().get("impossible_groups")
+            if impossible is not None and bool(impossible > 0):
+                raise DataError(f"step {self.step}: the predictions rule out {int(impossible)} group(s) altogether")
+
+    def _end_epoch(self, test: Labelled | None, held_out: WeakDataset | None, observer: Observer) -> Row:
+        self.method.end_epoch(self._epoch())
+        row = self._row(test, held_out)
+        if not abs(float(row["loss"])) < float("inf"):
+            raise DataError(f"epoch {row['epoch']}: the loss is {row['loss']}; the instances may hold NaN")
+        self.history.append(row)
+        message = collapse(self.meters.predicted_rates(), self.implied)
+        if message is not None:
+            epoch = int(row["epoch"])
+            is_old = bool(self.warnings) and self.warnings[-1].startswith(f"epoch {epoch - 1}:")
+            self.warnings.append(f"epoch {epoch}: {message}")
+            if not is_old:
+                observer.warned(self.warnings[-1])
+        message = imprecise(row, self.warnings)
+        if message is not None:
+            self.warnings.insert(0, message)
+            observer.warned(message)
+        observer.epoch_ended(row)
+        return row
+
+    def _row(self, test: Labelled | None, held_out: WeakDataset | None) -> Row:
+        epoch = self.step // self.order.steps_per_epoch
+        row: Row = {"epoch": epoch, "step": self.step, **self.meters.means()}
+        row["learning_rate"] = learning_rate(self.config, (self.step - 1) / max(self.progress.num_steps, 1))
+        if epoch % self.config.evaluate_every and epoch != self.num_epochs:
+            return row
+        self._settle_average()
+        if test is not None:
+            found = labelled_scores(test, self.judged, self.world)
+            row |= {f"test_{name}": value for name, value in found.items()}
+        if held_out is not None:
+            weak = held_out_scores(held_out, self.predict, self.world)
+            row |= {"held_out_log_likelihood": weak.log_likelihood, "held_out_entropy": weak.entropy}
+            if weak.approximation_error > 0:
+                row["held_out_approximation_error"] = weak.approximation_error
+        return row
+
+    def _settle_average(self) -> None:
+        """Gives the moving average, where it is what is evaluated, statistics of batch norm of its own.
+
+        They are those of batches as they are trained on. Of other instances, or of the same ones in other shares, they
+        would tilt the decisions: who is compared with more of one class looks more like the other. Each process looks
+        at its own instances, as in training.
+        """
+        if self.averaged is None or not self.config.evaluate_average:
+            return
+        seed_global(self.device, derived_seed(self.config.seed, "settled", self.step, self.world.rank))
+        Forward(self.averaged, self.config, self.device, World()).settle(self._trained_batches())
+
+    def _trained_batches(self) -> Iterator[Tensor]:
+        """Batches of the epoch that is over, drawn anew in the view that is trained on, until there are enough."""
+        epoch, rows = self.progress.epoch - 1, 0
+        for number in range(self.order.steps_per_epoch):
+            instances = self._batch(epoch, number).instances
+            if len(instances) > 1:  # of one instance there is no variance
+                yield self._view(f"{self.method.trained_view}_settled_{number}", instances)
+            rows += len(instances)
+            if rows >= SETTLED_BY:
+                break
+
+    # ------------------------------------------------------------ predictions
+
+    @torch.no_grad()
+    def predict(self, instances: Tensor) -> Float[Tensor, "rows classes"]:
+        """Log-probabilities of instances as they lie, in the plain view, by the network that is evaluated."""
+        return self.method.log_probs(self._logits(instances), self.state)
+
+    def judged(self, instances: Tensor) -> Float[Tensor, "rows classes"]:
+        """The predictions that test scores are of: as if all classes were as frequent, where their shares are told."""
+        return as_if_even(self.predict(instances), self.config.shares)
+
+    def predict_groups(self, instances: Any, groups: Any) -> Float[Tensor, "groups classes"]:
+        """What groups of instances are, in the plain view, by the networks that are evaluated."""
+        modules = self.averaged_modules if self._evaluates_average else self.modules
+        read = partial(self.method.group_probs, modules=modules)
+        return group_probs_of(instances_of(instances), Groups.of(groups), self._outputs, read)
+
+    @property
+    def _evaluates_average(self) -> bool:
+        return self.config.evaluate_average and self.averaged is not None
+
+    def _logits(self, instances: Tensor) -> Float[Tensor, "rows classes"]:
+        return self._outputs(instances).logits
+
+    def _outputs(self, instances: Tensor) -> Outputs:
+        model = self.averaged if self._evaluates_average and self.averaged is not None else self.model
+        was_training = model.training
+        forward = Forward(model.eval(), self.config, self.device, World())
+        outputs = forward(self._plain(instances))
+        model.train(was_training)
+        return outputs
+
+    def _plain(self, instances: Tensor) -> Tensor:
+        return self.views.plain(instances.to(self.device), torch.Generator(self.device))
+
+    @torch.no_grad()
+    def _logits_of(self, numbers: Tensor) -> Tensor:
+        pieces = torch.split(numbers, AT_ONCE)
+        return torch.cat([self._logits(self.data.instances.take(piece)) for piece in pieces])
+
+    def _setup(self) -> Setup:
+        generator = derived_generator("cpu", self.config.seed, "init")
+        instances = self._plain(self.data.instances.take(torch.zeros(1, dtype=torch.int64)))
+        dtype = torch.float64 if self.config.precision == "float64" else torch.float32
+        features = number_of_features(self.model, instances.to(dtype))
+        return Setup(self.data, self.num_classes, features, self.device, generator)
+
+
+def _decay(method: AbstractMethod, config: TrainingConfig) -> float:
+    """The decay of the moving average: that of the method, or of the training where the method leaves it open."""
+    own, name = method.teacher_decay, type(method).__name__
+    if own is not None and config.average not in (None, own):
+        raise ConfigError(
+            f"`training.average` is {config.average:g}, but {name} averages with decay {own:g}; "
+            "leave it out and set the option of the method"
+        )
+    return next((decay for decay in (own, config.average) if decay is not None), DECAY)
+
+
+SETTLED_BY = 8192
+"""So many instances, or all of an epoch, tell what the statistics of batch norm are."""
+DECAY = 0.999
+"""Of the moving average, where a method asks for a teacher and neither it nor the configuration says."""

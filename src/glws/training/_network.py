@@ -1,0 +1,153 @@
+"""The network as training uses it: in its precision, with its features, over the rows of all processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from copy import deepcopy
+from itertools import chain
+from typing import Any, TypeVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.optim.swa_utils import update_bn
+
+from glws.methods import Outputs
+from glws.training._config import TrainingConfig
+from glws.training._graphs import NetworkGraphs
+from glws.training._world import World
+
+Module = TypeVar("Module", bound=nn.Module)
+
+
+class WithFeatures(nn.Module):
+    """A network that also gives the input of its last fully connected layer (its logits, if it has none)."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
+        self._last = layers[-1:]
+
+    def forward(self, instances: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits and features."""
+        kept: list[Tensor] = []
+        hooks = [last.register_forward_pre_hook(lambda _, inputs: kept.append(inputs[0])) for last in self._last]
+        try:
+            logits: Tensor = self.model(instances)
+        finally:
+            for hook in hooks:  # nothing stays behind on a network that many of these may share
+                hook.remove()
+        return logits, (kept[-1] if kept else logits).flatten(1)
+
+
+class Forward:
+    """Answers of a network for the rows of all processes, from the instances of this one.
+
+    With `speed="graphs"` a network in training is replayed from CUDA graphs, where there is a GPU.
+    """
+
+    def __init__(self, model: nn.Module, config: TrainingConfig, device: torch.device, world: World) -> None:
+        self.model = model
+        self.call = WithFeatures(model)
+        self.dtype = torch.float64 if config.precision == "float64" else torch.float32
+        self.is_half = config.precision == "bfloat16"
+        self.device, self.world = device, world
+        is_replayed = config.speed == "graphs" and device.type == "cuda"
+        self._graphs = NetworkGraphs(model, self.call, self._precision) if is_replayed else None
+
+    def begin_step(self) -> None:
+        """What was computed with gradient before is done with."""
+        if self._graphs is not None:
+            self._graphs.begin_step()
+
+    def __call__(self, instances: Tensor) -> Outputs:
+        """Logits and features of all rows, in float32 or wider."""
+        logits, features = self._answers(laid_out(instances.to(self.dtype)))
+        own = Outputs(*(values.to(self.dtype) for values in (logits, features)))
+        return Outputs(self.world.gathered(own.logits), self.world.gathered(own.features))
+
+    def outputs(self, instances: Tensor, weights: Mapping[str, Tensor] | None = None) -> Outputs:
+        """The same for one process, launched as it is written; with other weights, if they are given by their names."""
+        logits, features = self._launched(laid_out(instances.to(self.dtype)), weights or {})
+        return Outputs(logits.to(self.dtype), features.to(self.dtype))
+
+    def settle(self, pieces: Iterable[Tensor]) -> None:
+        """Makes the statistics that batch norm remembers those of these instances under the weights as they are.
+
+        Where there are none, they stay as they were; where there is no batch norm, nobody asks for any.
+        """
+        some = (laid_out(piece.to(self.dtype)) for piece in pieces)
+        is_normed = any(isinstance(module, _BatchNorm) for module in self.model.modules())
+        first = next(some, None) if is_normed else None
+        if first is not None:
+            with self._precision():
+                update_bn(chain([first], some), self.model)
+
+    def _answers(self, instances: Tensor) -> tuple[Tensor, Tensor]:
+        # A graph has gradients for the weights alone.
+        if self._graphs is not None and self.model.training and len(instances) and not instances.requires_grad:
+            return self._graphs(instances)
+        return self._launched(instances, {})
+
+    def _launched(self, instances: Tensor, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        with self._precision():
+            answers: tuple[Tensor, Tensor] = (
+                functional_call(self.call, dict(weights), (instances,)) if weights else self.call(instances)
+            )
+            return answers
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        # Weights are cast anew in each call: a graph must not hold on to a cast of before.
+        return torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False) if self.is_half else nullcontext()
+
+
+def laid_out(instances: Tensor) -> Tensor:
+    """Images on a GPU with their channels last, which is what its convolutions are fastest with."""
+    if instances.is_cuda and instances.ndim == 4:
+        return instances.contiguous(memory_format=torch.channels_last)
+    return instances
+
+
+def ready(model: Module, config: TrainingConfig, device: torch.device) -> Module:
+    """The network on its device, in the precision its weights are kept in."""
+    dtype = torch.float64 if config.precision == "float64" else torch.float32
+    model = model.to(device, dtype)
+    if device.type == "cuda" and any(weight.ndim == 4 for weight in model.parameters()):
+        model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return model
+
+
+def averaged_copy(model: Module) -> Module:
+    """A copy to average into: the teacher at the start."""
+    copy = deepcopy(model)
+    return copy.requires_grad_(False)
+
+
+@torch.no_grad()
+def average(copy: nn.Module, model: nn.Module, decay: float, step: int, warms_up: bool = True) -> None:
+    """copy ← decay · copy + (1 - decay) · model; where it warms up, less decay at first, to forget the start soon.
+
+    Buffers (the statistics of batch norm) are taken as they are. They are not those of the averaged weights, which are
+    worked out where the average is evaluated (`Forward.settle`).
+    """
+    weight = 1 - (min(decay, (1 + step) / (10 + step)) if warms_up else decay)
+    averages: list[Tensor] = list(copy.parameters())
+    weights = [each.detach() for each in model.parameters()]
+    if averages:
+        torch._foreach_lerp_(averages, weights, weight)
+    for mine, other in zip(copy.buffers(), model.buffers(), strict=True):
+        mine.copy_(other)
+
+
+@torch.no_grad()
+def number_of_features(model: nn.Module, instances: Tensor) -> int:
+    """How long the input of the last layer is, tried on one instance without a trace."""
+    was_training = model.training
+    tried = WithFeatures(deepcopy(model)).eval()
+    features: Float[Tensor, "one features"] = tried(instances[:1])[1]
+    model.train(was_training)
+    return features.shape[1]

@@ -1,0 +1,92 @@
+"""Which groups a step takes: a function of the seed, the epoch and the step, and of nothing else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from glws._seeds import derived_generator
+from glws.data import Groups, WeakDataset
+from glws.errors import ConfigError
+
+USUAL_INSTANCES, MOST_INSTANCES = 128, 4096
+MOST_STEPS = 400
+"""An epoch has no more steps than this by default, as long as a step takes no more than `MOST_INSTANCES`."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """The groups of each step, for kinds of so many groups of which a step takes so many.
+
+    An epoch passes once, in a new random order, through the kind that needs most steps, in batches whose sizes differ
+    by one at most. The other kinds go round: when one is through, it starts again in another order, wherever the epoch
+    is; so their batches are always full.
+
+    >>> order = Order(sizes=(5, 2), batch=(2, 1), seed=0)
+    >>> order.steps_per_epoch, [[len(part) for part in order.groups(0, step)] for step in range(3)]
+    (3, [[2, 1], [2, 1], [1, 1]])
+    """
+
+    sizes: tuple[int, ...]
+    batch: tuple[int, ...]
+    seed: int
+
+    @classmethod
+    def of(cls, data: WeakDataset, batch_size: int | Sequence[int] | None, seed: int) -> Order:
+        """For a data set; without a size the steps take as many groups of each kind as `usual_batch` says."""
+        sizes = tuple(len(groups) for groups in data.groups)
+        if batch_size is None:
+            return cls(sizes, tuple(usual_batch(groups) for groups in data.groups), seed)
+        batch = (batch_size,) * len(sizes) if isinstance(batch_size, int) else tuple(batch_size)
+        if len(batch) != len(sizes):
+            raise ConfigError(
+                f"`training.batch_size` must be one number, or one for each of the {len(sizes)} kinds of weak labels. "
+                f"Got {list(batch)}."
+            )
+        return cls(sizes, batch, seed)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """How many steps the kind with most batches needs."""
+        return max((math.ceil(size / batch) for size, batch in zip(self.sizes, self.batch, strict=True)), default=0)
+
+    def groups(self, epoch: int, step: int) -> list[Int[Tensor, "chosen"]]:
+        """The groups of each kind in that step of that epoch."""
+        return [self._chosen(kind, epoch, step) for kind in range(len(self.sizes))]
+
+    def _chosen(self, kind: int, epoch: int, step: int) -> Int[Tensor, "chosen"]:
+        size, batch, steps = self.sizes[kind], self.batch[kind], self.steps_per_epoch
+        if size == 0:
+            return torch.zeros(0, dtype=torch.int64)
+        if math.ceil(size / batch) == steps:
+            first = step * (size // steps) + min(step, size % steps)  # the first size % steps batches have one more
+            number = size // steps + (step < size % steps)
+            return _permutation(self.seed, kind, epoch, size)[first : first + number]
+        first = (epoch * steps + step) * batch
+        passes = range(first // size, (first + batch - 1) // size + 1)
+        through = torch.cat([_permutation(self.seed, kind, number, size) for number in passes])
+        return through[first - passes[0] * size :][:batch]
+
+
+def usual_batch(groups: Groups) -> int:
+    """How many groups of a kind a step takes by default.
+
+    They have about 128 instances; or a 400th of all there are, up to 4,096, if these are more than 51,200.
+
+    >>> usual_batch(Groups.of(torch.arange(1000).view(100, 10))), usual_batch(Groups.singles(1_000_000))
+    (13, 2500)
+    """
+    instances = min(max(USUAL_INSTANCES, len(groups.indices) / MOST_STEPS), MOST_INSTANCES)
+    length = len(groups.indices) / max(len(groups), 1)
+    return max(1, round(instances / max(length, 1)))
+
+
+@lru_cache(maxsize=16)
+def _permutation(seed: int, kind: int, number: int, size: int) -> Int[Tensor, "size"]:
+    return torch.randperm(size, generator=derived_generator("cpu", seed, "order", kind, number))

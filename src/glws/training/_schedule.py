@@ -1,0 +1,90 @@
+"""The optimiser, and its learning rate as a function of the share of training that is over."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from glws.training._config import TrainingConfig
+
+
+def learning_rate(config: TrainingConfig, share: float) -> float:
+    """The rate when so much of training, from 0 to 1, is over.
+
+    cosine: from the first to the final rate along half a cosine, again after each restart; the parts are equally long.
+    fixmatch: times cos(7π/16 · share). multistep: times `decay` at each milestone. During the `warm_up` it rises from
+    nothing to what it then would be.
+
+    >>> config = TrainingConfig(learning_rate=1.0, final_learning_rate=0.0)
+    >>> [round(learning_rate(config, share), 3) for share in (0, 0.5, 1)]
+    [1.0, 0.5, 0.0]
+    >>> learning_rate(TrainingConfig(learning_rate=1.0, schedule="constant", warm_up=0.1), 0.05)
+    0.5
+    """
+    warmth = min(share / config.warm_up, 1.0) if config.warm_up else 1.0
+    return warmth * _without_warm_up(config, share)
+
+
+def _without_warm_up(config: TrainingConfig, share: float) -> float:
+    first, last = config.learning_rate, min(config.final_learning_rate, config.learning_rate)
+    if config.schedule == "cosine":
+        part = share if share >= 1 else share * (config.restarts + 1) % 1
+        return last + (first - last) * (1 + math.cos(math.pi * part)) / 2
+    if config.schedule == "fixmatch":
+        return first * math.cos(7 * math.pi / 16 * share)
+    if config.schedule == "multistep":
+        return first * config.decay ** sum(share >= milestone for milestone in config.milestones)
+    return first
+
+
+def build_optimizer(
+    modules: Iterable[nn.Module], config: TrainingConfig, device: torch.device
+) -> torch.optim.Optimizer:
+    """The optimiser of torch that the configuration names, over all weights that are trained."""
+    parameters = [weight for module in modules for weight in module.parameters() if weight.requires_grad]
+    matrices = [weight for weight in parameters if weight.ndim > 1]
+    vectors = [weight for weight in parameters if weight.ndim <= 1]
+    decays = (config.weight_decay, config.weight_decay if config.decay_biases else 0.0)
+    groups = [
+        {"params": params, "weight_decay": decay} for params, decay in zip((matrices, vectors), decays, strict=True)
+    ]
+    fused = device.type == "cuda"
+    if config.optimizer == "sgd":
+        nesterov = config.nesterov and config.momentum > 0
+        return torch.optim.SGD(groups, config.learning_rate, config.momentum, nesterov=nesterov, fused=fused)
+    kind = torch.optim.Adam if config.optimizer == "adam" else torch.optim.AdamW
+    return kind(groups, config.learning_rate, config.betas, fused=fused)
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """The rate of the next step."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """What the optimiser remembers, by the number of the parameter and the name of the value."""
+    state = optimizer.state_dict()["state"]
+    return {
+        f"{number}.{name}": torch.as_tensor(value)
+        for number, values in state.items()
+        for name, value in values.items()
+        if value is not None
+    }
+
+
+def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Puts back what `optimizer_tensors` gave, laid out in memory as the weights are: fused optimisers want that."""
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        number, name = key.split(".", 1)
+        state.setdefault(int(number), {})[name] = _laid_out_as(weights[int(number)], value)
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def _laid_out_as(weight: Tensor, value: Tensor) -> Tensor:
+    return torch.empty_like(weight, dtype=value.dtype).copy_(value) if value.shape == weight.shape else value

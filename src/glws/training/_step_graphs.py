@@ -1,0 +1,257 @@
+"""Whole steps from CUDA graphs: of small networks the host would need many times as long to launch as the GPU to run.
+
+Taking the instances, their views, the network, the objective and the gradient are recorded once for each shape of a
+batch. A step then packs what is new about it (which instances, in which groups, what is known of them) into one piece
+of memory, sends it in one journey, and replays. What is random is drawn from seeds that are set before each replay, so
+a replayed step learns what the same step learns when it is launched kernel by kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from glws._launching import power_of_two
+from glws._objective import solved_by
+from glws.data import Batch, BatchPart
+from glws.data.augment import Views
+from glws.inference import AbstractForm
+from glws.inference._problem import without_waiting
+from glws.methods import GLWS, Outputs, Progress, Step
+from glws.training._graphs import Replayed, padded_size, recorded, unnoticed
+from glws.training._meters import predicted_counts, row_of
+from glws.training._network import Forward
+
+LATER = Progress(epoch=1 << 30)
+ALIGNMENT = 16
+
+
+class Noted(NamedTuple):
+    """What a step leaves for the log: names of numbers, the numbers with a 1 at their end, the predicted classes."""
+
+    names: tuple[str, ...]
+    row: Tensor
+    predicted: Tensor
+
+
+class StepGraphs:
+    """Gradients of whole steps of `GLWS`, one graph for each shape of a batch.
+
+    `values` are all instances, on the GPU. `teacher` is the moving average of the network, where there is one.
+    """
+
+    def __init__(
+        self,
+        method: GLWS,
+        network: Forward,
+        teacher: Forward | None,
+        views: Views,
+        values: Tensor,
+        clip: float | None = None,
+    ) -> None:
+        self._method, self._network, self._teacher = method, network, teacher
+        self._views, self._values, self._clip = views, values, clip
+        self._recorded: dict[Hashable, _Recorded] = {}
+
+    def __call__(self, batch: Batch, progress: Progress, seed: Callable[[str], int]) -> Noted | None:
+        """Sets the gradients of the network's weights; None where the step cannot be recorded, and nothing is done.
+
+        The instances of the batch are the numbers they have among all. `seed` gives the seed of each view.
+        """
+        if batch.evidence is not None or self._method.is_starting(batch, progress):
+            return None
+        forms = [form_of(part, self._method) for part in batch.parts]
+        if not all(form.is_unwatched(self._values.device) for form in forms):
+            return None
+        arguments = _arguments(batch, forms)
+        key = (tuple(item.shape for item in arguments), *(_shape(form) for form in forms))
+        if key not in self._recorded:
+            self._recorded[key] = recorded("a step", lambda: self._record(batch, forms, arguments))
+        return self._recorded[key](arguments, seed)
+
+    def _record(self, batch: Batch, forms: Sequence[AbstractForm], arguments: Sequence[Tensor]) -> _Recorded:
+        place = Packed(arguments, self._values.device)
+        place.fill(arguments)
+        inside, generators = _Inside.of(place.views, batch, forms, self._method), dict[str, torch.Generator]()
+        learned = {n: weight for n, weight in self._network.call.named_parameters() if weight.requires_grad}
+        aliases = {name: weight.detach().requires_grad_() for name, weight in learned.items()}
+        names: list[str] = []
+
+        def once() -> tuple[Tensor, ...]:
+            step = self._step(inside, aliases, generators)
+            with torch.enable_grad(), without_waiting():
+                loss = self._method.loss(step)
+                found = torch.autograd.grad(loss, list(aliases.values()), allow_unused=True, materialize_grads=True)
+            gradients = found if self._clip is None else _clipped(step, found, self._clip)
+            step.note("loss", loss)
+            names[:] = step.notes
+            predicted = predicted_counts(step.seen(), inside.is_real)
+            return row_of(step.notes.values(), loss.device), predicted, *gradients
+
+        for name in self._drawn():
+            generators[name] = torch.Generator(self._values.device)
+        made = unnoticed(self._network.model, self._values.device, lambda: Replayed(once, list(generators.values())))
+        return _Recorded(place, made, generators, names, list(learned.values()))
+
+    def _drawn(self) -> list[str]:
+        """The views that a step looks at, the one that is trained on first."""
+        method = self._method
+        return list(dict.fromkeys([method.m_step] + ([] if method.e_step == "same" else ["weak"])))
+
+    def _step(self, inside: _Inside, aliases: dict[str, Tensor], generators: dict[str, torch.Generator]) -> Step:
+        instances = self._values[inside.numbers]
+
+        def view(name: str) -> Tensor:
+            seen: Tensor = getattr(self._views, name.split("_")[0])(instances, generators[name])
+            return seen
+
+        def network(seen: Tensor) -> Outputs:
+            return self._network.outputs(seen, aliases)
+
+        batch = Batch(instances, inside.numbers, inside.parts)
+        return Step(batch, network, view, None if self._teacher is None else self._teacher.outputs, progress=LATER)
+
+
+def _clipped(step: Step, gradients: Sequence[Tensor], most: float) -> tuple[Tensor, ...]:
+    """The gradients, all together no longer than this."""
+    norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(list(gradients))))
+    step.note("gradient_norm", norm)
+    return torch._foreach_mul(list(gradients), (most / (norm + 1e-6)).clamp_max(1.0))
+
+
+def form_of(part: BatchPart, method: GLWS) -> AbstractForm:
+    """What is known of a part of the batch, in the form that `em_loss` would ask for."""
+    weak: Any = part.weak
+    if method.multiclass == "per_class" and hasattr(weak, "per_class"):
+        return weak.per_class().form(part.lengths.repeat_interleave(weak.num_classes))  # type: ignore[no-any-return]
+    if method.multiclass in ("joint", "tilted") and hasattr(weak, "solved_by"):
+        weak = solved_by(weak, method.multiclass)
+    form: AbstractForm = weak.form(part.lengths)
+    return form
+
+
+# ---------------------------------------------------------------- what is sent
+
+
+def _arguments(batch: Batch, forms: Sequence[AbstractForm]) -> list[Tensor]:
+    """Everything about a step that the device has to be told, in shapes of which there are few."""
+    rows = len(batch.instances)
+    padded = torch.arange(padded_size(rows))
+    told = [batch.instances[padded % rows], padded < rows]
+    for part in batch.parts:
+        told += [_widened(part.rows), part.lengths]
+    return told + [value for form in forms for value in form.tensors()]
+
+
+def _widened(rows: Tensor) -> Tensor:
+    """The table of a batch with more columns, so that few widths occur; they hold row 0, as padding may."""
+    return torch.nn.functional.pad(rows, (0, power_of_two(rows.shape[1]) - rows.shape[1]))
+
+
+class Packed:
+    """Tensors of fixed shapes in one piece of memory on a device, written in one journey.
+
+    >>> place = Packed([torch.zeros(3, dtype=torch.int64), torch.zeros(2, 2)], torch.device("cpu"))
+    >>> place.fill([torch.arange(3), torch.eye(2)])
+    >>> place.views[0], place.views[1][1]
+    (tensor([0, 1, 2]), tensor([0., 1.]))
+    """
+
+    def __init__(self, tensors: Sequence[Tensor], device: torch.device) -> None:
+        sizes = [tensor.numel() * tensor.element_size() for tensor in tensors]
+        self._places, total = list[slice](), 0
+        for size in sizes:
+            self._places.append(slice(total, total + size))
+            total += -(-size // ALIGNMENT) * ALIGNMENT
+        self._memory = torch.zeros(total, dtype=torch.uint8, device=device)
+        self.views = list(self._viewed(self._memory, tensors))
+
+    def fill(self, tensors: Sequence[Tensor]) -> None:
+        """Writes these values, of the shapes it was made for."""
+        is_far = self._memory.is_cuda
+        packed = torch.empty(len(self._memory), dtype=torch.uint8, pin_memory=is_far)
+        for place, tensor in zip(self._viewed(packed, tensors), tensors, strict=True):
+            place.copy_(tensor)
+        self._memory.copy_(packed, non_blocking=True)
+
+    def _viewed(self, memory: Tensor, tensors: Sequence[Tensor]) -> Iterator[Tensor]:
+        for place, tensor in zip(self._places, tensors, strict=True):
+            yield memory[place].view(tensor.dtype).view(tensor.shape)
+
+
+# ---------------------------------------------------------------- what is recorded
+
+
+@dataclass(frozen=True, eq=False)
+class _Inside:
+    """A batch as the recorded step sees it: which instances, which of them are no padding, and their groups."""
+
+    numbers: Tensor
+    is_real: Tensor
+    parts: tuple[BatchPart, ...]
+
+    @classmethod
+    def of(cls, views: Sequence[Tensor], batch: Batch, forms: Sequence[AbstractForm], method: GLWS) -> _Inside:
+        """In these places, which `_arguments` fills."""
+        left = iter(views)
+        numbers, is_real = next(left), next(left)
+        tables = [(next(left), next(left)) for _ in batch.parts]
+        placed = [form.with_tensors(left) for form in forms]
+        parts = [
+            replace(part, rows=rows, lengths=lengths, weak=_stand_in(part, method, form))
+            for part, (rows, lengths), form in zip(batch.parts, tables, placed, strict=True)
+        ]
+        return cls(numbers, is_real, tuple(parts))
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """A form in the place of the weak labels that it was made of, for `em_loss`, which asks again."""
+
+    form: AbstractForm
+
+    def per_class(self) -> AbstractForm:
+        return self.form
+
+    def solved_by(self, method: str) -> AbstractForm:
+        return self.form
+
+
+def _stand_in(part: BatchPart, method: GLWS, form: AbstractForm) -> Any:
+    """`em_loss` takes a form as it takes weak labels, unless it is to ask these for another one."""
+    asked = {"per_class": "per_class", "joint": "solved_by", "tilted": "solved_by"}.get(method.multiclass)
+    return _Asked(form) if asked is not None and hasattr(part.weak, asked) else form
+
+
+@dataclass(frozen=True, eq=False)
+class _Recorded:
+    """One graph, the places it reads from, and the weights whose gradients it finds."""
+
+    place: Packed
+    replay: Replayed
+    generators: dict[str, torch.Generator]
+    names: list[str]
+    weights: list[Tensor]
+
+    def __call__(self, arguments: Sequence[Tensor], seed: Callable[[str], int]) -> Noted:
+        """The gradients are set, and stay until the next replay."""
+        self.place.fill(arguments)
+        for name, generator in self.generators.items():
+            generator.manual_seed(seed(name))
+        row, predicted, *gradients = self.replay.again()
+        for weight, gradient in zip(self.weights, gradients, strict=True):
+            weight.grad = gradient
+        return Noted(tuple(self.names), row, predicted)
+
+
+def _shape(record: Any) -> Hashable:
+    """What two forms have in common that differ in the values of their tensors only."""
+    values = [getattr(record, item.name) for item in fields(record)]
+    return type(record), *(
+        (value.shape, value.dtype) if isinstance(value, Tensor) else _shape(value) if is_dataclass(value) else value
+        for value in values
+    )

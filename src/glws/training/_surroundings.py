@@ -1,0 +1,59 @@
+"""Where a run happens: versions, the state of the user's own code, the command line, the time."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from importlib.metadata import PackageNotFoundError, version
+
+from glws._version import __version__
+from glws.training._sealed import Json
+
+PACKAGES = ("torch", "numpy", "scipy", "numba")
+GIT_SECONDS = 5
+
+
+def surroundings(command: Sequence[str] | None = None) -> dict[str, Json]:
+    """Versions of what computes, git commit of the current folder (None outside of git), and the command line.
+
+    >>> sorted(surroundings(["glws", "train"]))
+    ['command', 'git', 'versions']
+    """
+    versions: dict[str, Json] = {"glws": __version__, "python": platform.python_version()}
+    versions |= {name: _version(name) for name in PACKAGES}
+    return {"versions": versions, "git": git_state(), "command": list(sys.argv if command is None else command)}
+
+
+def git_state() -> Json:
+    """The commit of the current folder and whether tracked files differ from it, or None where there is no git."""
+    commit, changes = _git("rev-parse", "HEAD"), _git("status", "--porcelain", "--untracked-files=no")
+    if commit is None or changes is None:
+        return None
+    return {"commit": commit, "is_dirty": bool(changes)}
+
+
+def now() -> str:
+    """The time, to the second, in UTC."""
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+def _git(*arguments: str) -> str | None:
+    """What git says, without its taking locks or calling other programs; None when it says nothing useful."""
+    command = ["git", "-c", "core.fsmonitor=false", *arguments]
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=GIT_SECONDS, env=environment, check=True)
+    except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
+        return None
+    return done.stdout.strip()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
