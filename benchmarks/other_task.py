@@ -21,7 +21,7 @@ import yaml
 from glws._seeds import derived_generator
 from glws.data import load
 from glws.models import build
-from glws.training import Labelled, RunFolder, Snapshots, fit
+from glws.training import Labeled, RunFolder, Snapshots, fit
 from reproduction import cell
 from reproduction.plans import plan
 from reproduction.weakening import sets_singly
@@ -45,7 +45,7 @@ def accuracies(given: argparse.Namespace) -> list[float]:
         made.method,
         replace(made.config, evaluate_every=max(made.epochs // 10, 1)),
         views=made.look,
-        test=Labelled.of(images[cut:], one.task_labels(labels[cut:], given.positive)),
+        test=Labeled.of(images[cut:], one.task_labels(labels[cut:], given.positive)),
         snapshots=Snapshots(kept(given), made.config.save_every),
     )
     if fitted.stopped_by is not None:

@@ -4,7 +4,7 @@
 
 `--folder` holds the data sets (`glws data` says how they lie). MNIST has LeNet-5, CIFAR-10 WRN-28-2, and WRN-34-10 for
 partial labels. `--norm torch` does without the kernels for batch norm and the ReLU after it. The time of a step is the
-median of ten stretches of twenty: bags have batches of several shapes, and to record one that is new takes as long as
+median of ten row_batches of twenty: bags have batches of several shapes, and to record one that is new takes as long as
 dozens of steps. Beside it: how long the GPU was busy in a step, and with how many kernels.
 """
 

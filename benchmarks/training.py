@@ -34,7 +34,7 @@ from glws.data.weaken import class_proportions
 from glws.kinds import ClassCounts
 from glws.methods import GLWS, AbstractMethod, Step
 from glws.models import build
-from glws.training import Forward, Labelled, Observer, Training, TrainingConfig, World, fit, ready
+from glws.training import Forward, Labeled, Observer, Training, TrainingConfig, World, fit, ready
 from glws.training._devices import repeatable
 from glws.training._schedule import build_optimizer
 
@@ -107,7 +107,7 @@ def without_batching(training: Training) -> Training:
 
 
 def network_alone(network: str, speed: str) -> float:
-    """Milliseconds of forward, cross-entropy, backward and the optimiser, without the loop."""
+    """Milliseconds of forward, cross-entropy, backward and the optimizer, without the loop."""
     _, shape = CASES[network]
     config = TrainingConfig(device="cuda", speed=speed)  # type: ignore[arg-type]
     model = ready(build(network, shape, CLASSES), config, DEVICE).train()
@@ -227,7 +227,7 @@ def mnist_report(folder: str, seed: int, epochs: int, speed: str, e_step: Any) -
         device="cuda",
         speed=speed,  # type: ignore[arg-type]
     )
-    test = Labelled.of(source.test.inputs, source.test.labels)
+    test = Labeled.of(source.test.inputs, source.test.labels)
     begin = time.perf_counter()
     method = GLWS(e_step=e_step, supervised=float(e_step == "weak"))
     fitted = fit(model, data, method, config, views=views("mnist"), test=test, observer=Printing())

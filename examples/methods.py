@@ -25,7 +25,7 @@ from glws.data.sources import Source
 from glws.data.weaken import simulated
 from glws.methods import METHODS, AbstractMethod, build_method, fixed_options, method_class
 from glws.models import build
-from glws.training import Labelled, TrainingConfig, fit, log_probs_of
+from glws.training import Labeled, TrainingConfig, fit, log_probs_of
 
 PAGE = Path(__file__).parent.parent / "docs" / "methods.md"
 TEMPLATE = Path(__file__).parent / "methods_template.md"
@@ -37,7 +37,7 @@ EPOCHS = 40
 
 @dataclass(frozen=True)
 class Tried:
-    """A method of the catalogue, with options of its own and of the training that differ from the usual ones."""
+    """A method of the catalog, with options of its own and of the training that differ from the usual ones."""
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -241,7 +241,7 @@ def score(title: str, tried: Tried, seed: int, epochs: int = EPOCHS) -> Score:
     drawn = simulated(source, setting.weakening, draw, POSITIVE, setting.options)
     num_classes = drawn.source.num_classes
     model = build("mlp", [64], num_classes, torch.Generator().manual_seed(seed), hidden=[128, 128])
-    test = Labelled.of(drawn.source.test.inputs, drawn.source.test.labels)
+    test = Labeled.of(drawn.source.test.inputs, drawn.source.test.labels)
     chosen = {"epochs": epochs, "evaluate_every": epochs, "seed": seed, "device": "cpu", **tried.training}
     data, config = drawn.weakened.dataset(drawn.inputs), TrainingConfig(**chosen)
     fitted = fit(model, data, method_of(title, tried), config, views=views("digits"), test=test)
@@ -330,7 +330,7 @@ def known_table(titles: Sequence[str]) -> str:
     return table(["setting", "what is known", "weakening", "its options"], rows)
 
 
-def catalogue_table() -> str:
+def catalog_table() -> str:
     """Every name: what makes it differ from its class, what it takes, whether it has to be told the prior."""
     rows = []
     for name in METHODS:
@@ -372,7 +372,7 @@ def page(found: Scores, titles: Sequence[str], num_seeds: int) -> str:
         epochs=EPOCHS,
         scores=score_table(found),
         known=known_table(titles),
-        catalogue=catalogue_table(),
+        catalog=catalog_table(),
         recipes=recipe_table(),
     )
 

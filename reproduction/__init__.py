@@ -1,13 +1,13 @@
 """The paper's tables as data: every cell with its published numbers, how it was trained, and how its data are drawn."""
 
-from reproduction.catalogue import DATASETS as DATASETS
-from reproduction.catalogue import METHODS as METHODS
-from reproduction.catalogue import SETTINGS as SETTINGS
-from reproduction.catalogue import TABLES as TABLES
-from reproduction.catalogue import Dataset as Dataset
-from reproduction.catalogue import Setting as Setting
-from reproduction.catalogue import Table as Table
-from reproduction.catalogue import settings as settings
+from reproduction.catalog import DATASETS as DATASETS
+from reproduction.catalog import METHODS as METHODS
+from reproduction.catalog import SETTINGS as SETTINGS
+from reproduction.catalog import TABLES as TABLES
+from reproduction.catalog import Dataset as Dataset
+from reproduction.catalog import Setting as Setting
+from reproduction.catalog import Table as Table
+from reproduction.catalog import settings as settings
 from reproduction.notes import Note as Note
 from reproduction.published import Cell as Cell
 from reproduction.published import Published as Published

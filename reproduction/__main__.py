@@ -124,7 +124,7 @@ def _watched(run: PaperRun) -> Observer:
 
 def _settings(table: str) -> tuple[str, ...]:
     from reproduction import SETTINGS
-    from reproduction.catalogue import check_known
+    from reproduction.catalog import check_known
 
     if table == "all":
         return tuple(SETTINGS)
@@ -164,7 +164,7 @@ def _todo(
     """The runs that are asked for, seed by seed, so that a cut leaves whole columns."""
     from glws.methods import method_class
     from reproduction import cells
-    from reproduction.catalogue import check_known
+    from reproduction.catalog import check_known
     from reproduction.running import PaperRun
 
     for method in methods:
@@ -237,7 +237,7 @@ def _write_figures(pictures: Mapping[str, str], folder: Path, page: Path) -> dic
 def _clip(dataset: str | None, weights: str, folder: Path | None, device: str) -> None:
     """Scores the training images of a data set."""
     from glws.training import chosen_device
-    from reproduction.catalogue import DATASETS, check_known
+    from reproduction.catalog import DATASETS, check_known
     from reproduction.clip import write_clip_scores
     from reproduction.running import data_set
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from reproduction.catalogue import SETTINGS
+from reproduction.catalog import SETTINGS
 from reproduction.compare import Score, by_cell, changes, method_title, place
 from reproduction.files import entries
 from reproduction.published import OURS, Cell, cells

@@ -12,7 +12,7 @@ from glws.data import Source
 from glws.data.sources import data_folder
 from glws.data.weaken import ClipScorer
 from glws.errors import DataError
-from glws.training._sealed import read_sealed, write_sealed
+from glws.training._checksummed import read_checksummed, write_checksummed
 from glws.training._tensor_file import TensorFile, read_tensors, write_tensors
 from reproduction.published import Cell
 
@@ -35,7 +35,7 @@ def write_clip_scores(source: Source, weights: str, folder: Path | None = None, 
     path = _path(source.name, folder)
     make_folder(path.parent)
     stored = write_tensors(path.parent, path.stem, {KIND: probabilities})
-    write_sealed(path, KIND, {"weights": Path(weights).name, "tensors": stored._asdict()})
+    write_checksummed(path, KIND, {"weights": Path(weights).name, "tensors": stored._asdict()})
     return path
 
 
@@ -47,7 +47,7 @@ def read_clip_scores(dataset: str, num_classes: int, folder: Path | None = None)
             f"{dataset}: confidences of CLIP are not in {path.parent}; "
             f'"python -m reproduction clip --dataset {dataset}" makes them'
         )
-    facts = read_sealed(path, KIND)
+    facts = read_checksummed(path, KIND)
     assert isinstance(facts, dict)
     found = read_tensors(path.parent, TensorFile.read(facts["tensors"], path.stem, path))[KIND]
     if found.ndim != 2 or found.shape[1] != num_classes:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import NamedTuple
 
-from reproduction.catalogue import METHODS
+from reproduction.catalog import METHODS
 from reproduction.plans import EPOCHS, chosen_options, taken
 from reproduction.published import OURS, Cell, Published, cell, cells
 from reproduction.results import Record

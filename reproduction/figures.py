@@ -7,24 +7,24 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from reproduction.catalogue import DATASETS, SETTINGS
+from reproduction.catalog import DATASETS, SETTINGS
 from reproduction.compare import Compared, Score, compared, is_plain, method_title
 from reproduction.published import OURS, Cell, Published, cells
 from reproduction.results import Record
 from reproduction.runtime import COUNT_LOSS, GLWS, LISTED, PLAIN, TIMED, UUM, Row, Runtime
 from reproduction.show import METRIC_NAMES, cell_name
 
-OUR_COLOUR, PAPER_COLOUR, CEILING_COLOUR = "#0b3d91", "#d1495b", "#5b6b7f"
-CURVES = {OURS: OUR_COLOUR, "count_loss": "#d1495b"}
+OUR_COLOR, PAPER_COLOR, CEILING_COLOR = "#0b3d91", "#d1495b", "#5b6b7f"
+CURVES = {OURS: OUR_COLOR, "count_loss": "#d1495b"}
 """The methods of the convergence figure."""
 CONTESTANTS = {
-    GLWS: (OUR_COLOUR, "-"),
+    GLWS: (OUR_COLOR, "-"),
     COUNT_LOSS: ("#d1495b", "-"),
     PLAIN: ("#d1495b", "--"),
     UUM: ("#edae49", "-"),
     LISTED: ("#edae49", "--"),
 }
-"""Colour and line of each contestant of the runtime figure: a colour is a method, dashes are how it was published."""
+"""Color and line of each contestant of the runtime figure: a color is a method, dashes are how it was published."""
 LEGEND = ("paper: GLWS", "ours", "supervised")
 MOST = 100.2
 """Percent: the upper end of an axis, at most."""
@@ -67,25 +67,25 @@ def setting_svg(setting: str, results: Iterable[Record]) -> str | None:
 def _cells_panel(axes: Any, rows: Sequence[Compared]) -> None:
     """Cells from left to right, the paper's a little to the left of ours."""
     for place, row in enumerate(rows):
-        _point(axes, place - 0.12, row.published, PAPER_COLOUR, "s", "paper: GLWS")
+        _point(axes, place - 0.12, row.published, PAPER_COLOR, "s", "paper: GLWS")
         if row.ours is not None:
-            _point(axes, place + 0.12, row.ours, OUR_COLOUR, "o", "ours")
+            _point(axes, place + 0.12, row.ours, OUR_COLOR, "o", "ours")
         if row.ceiling is not None:
             line = (place - 0.36, place + 0.36)
-            axes.plot(line, [row.ceiling.mean] * 2, color=CEILING_COLOUR, linewidth=1.6, label="supervised")
+            axes.plot(line, [row.ceiling.mean] * 2, color=CEILING_COLOR, linewidth=1.6, label="supervised")
     axes.set_xticks(range(len(rows)), [_tick(row.cell) for row in rows], fontsize=8)
     axes.set_xlim(-0.6, len(rows) - 0.4)
     axes.margins(y=0.12)
     axes.set_ylim(top=min(axes.get_ylim()[1], MOST))
 
 
-def _point(axes: Any, place: float, number: Published | Score, colour: str, marker: str, label: str) -> None:
+def _point(axes: Any, place: float, number: Published | Score, color: str, marker: str, label: str) -> None:
     axes.errorbar(
         place,
         number.mean,
         number.std,
         fmt=marker,
-        color=colour,
+        color=color,
         markersize=6,
         capsize=3,
         elinewidth=1.3,
@@ -165,12 +165,12 @@ def convergence_svg(results: Iterable[Record]) -> str | None:
         return canvas.svg("Convergence, multiple instances, long bags")
 
 
-def _band(axes: Any, each: Curve, colour: str, label: str) -> None:
+def _band(axes: Any, each: Curve, color: str, label: str) -> None:
     epochs = [each.every * number for number in range(1, len(each.means) + 1)]
     low = [mean - std for mean, std in zip(each.means, each.stds, strict=True)]
     high = [min(mean + std, 100.0) for mean, std in zip(each.means, each.stds, strict=True)]
-    axes.fill_between(epochs, low, high, color=colour, alpha=0.18, linewidth=0)
-    axes.plot(epochs, each.means, color=colour, linewidth=1.8, label=label)
+    axes.fill_between(epochs, low, high, color=color, alpha=0.18, linewidth=0)
+    axes.plot(epochs, each.means, color=color, linewidth=1.8, label=label)
 
 
 # ---------------------------------------------------------------- runtime
@@ -189,12 +189,12 @@ def runtime_svg(runtime: Runtime) -> str:
 
 
 def _times(axes: Any, rows: Sequence[Row]) -> None:
-    for name, (colour, line) in CONTESTANTS.items():
+    for name, (color, line) in CONTESTANTS.items():
         own = sorted((row.length, row.seconds) for row in rows if row.contestant == name)
         if own:
             lengths, seconds = zip(*own, strict=True)
             wide = 2.4 if name == GLWS else 1.3
-            axes.plot(lengths, seconds, line, color=colour, linewidth=wide, marker="o", markersize=4, label=name)
+            axes.plot(lengths, seconds, line, color=color, linewidth=wide, marker="o", markersize=4, label=name)
     shown = sorted({row.length for row in rows})
     axes.set(xscale="log", yscale="log", xlabel="instances in a bag")
     axes.set_xticks(shown, [f"{length:,}" for length in shown], fontsize=8)

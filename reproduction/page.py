@@ -9,7 +9,7 @@ from pathlib import Path
 
 from glws.errors import DataError
 from reproduction.ablations import ablations_section
-from reproduction.catalogue import DATASETS, SETTINGS, check_known
+from reproduction.catalog import DATASETS, SETTINGS, check_known
 from reproduction.clip import needs_clip
 from reproduction.compare import CEILING, Compared, compared, is_plain, method_title, place
 from reproduction.figures import convergence_curves

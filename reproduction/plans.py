@@ -1,4 +1,4 @@
-"""How we train a cell: the paper's sizes, epochs and optimiser, and what we chose ourselves (`tables/choices.yaml`)."""
+"""How we train a cell: the paper's sizes, epochs and optimizer, and what we chose ourselves (`tables/choices.yaml`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal
 from glws.data.augment import Views, views
 from glws.methods import GLWS, AbstractMethod, build_method, method_class
 from glws.training import TrainingConfig
-from reproduction.catalogue import check_known
+from reproduction.catalog import check_known
 from reproduction.files import concerns, entries
 from reproduction.published import OURS, Cell
 

@@ -16,7 +16,7 @@ from glws.data.sources import ClassSplit, class_split
 from glws.data.weaken import Weakened
 from glws.errors import DataError
 from glws.kinds import Numbers
-from reproduction.catalogue import DATASETS, METHODS, SETTINGS, TABLES, Metric, Place, check_known
+from reproduction.catalog import DATASETS, METHODS, SETTINGS, TABLES, Metric, Place, check_known
 from reproduction.files import rows, value
 from reproduction.notes import Note, notes
 from reproduction.recipes import HyperParameters, Says, hyper_parameters
@@ -160,7 +160,7 @@ class Cell:
         `glws.data.weaken.positive_scores(probabilities, cell.positive)`. `positive` are other positive classes than the
         paper's. Further options go to the function of `glws.data.weaken` and replace what the paper says, for smaller
         data (`num_pairs=100`), other readings (`ties="paper"`) or the released sampler (`**cell.released`). STL-10 with
-        positives counts on its 100,000 unlabeled images behind the labelled ones; `num_extra=0` leaves them out.
+        positives counts on its 100,000 unlabeled images behind the labeled ones; `num_extra=0` leaves them out.
 
         >>> labels = torch.arange(10).repeat(200)
         >>> one = cell("pair_comparison", "mnist", "prior=0.8")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, Literal
 
-from reproduction.catalogue import SETTINGS, check_known
+from reproduction.catalog import SETTINGS, check_known
 from reproduction.files import Value, concerns, entries
 
 Says = Literal["paper", "code"]

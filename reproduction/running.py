@@ -23,7 +23,7 @@ from glws.kinds import Labels, Unlabeled
 from glws.models import build
 from glws.training import (
     Fitted,
-    Labelled,
+    Labeled,
     Observer,
     RunFolder,
     Snapshots,
@@ -119,7 +119,7 @@ def run_cell(
     began = time.perf_counter()
     data = weak_data(one, source, run, made, device, folder)
     began_training = time.perf_counter()
-    test = None if run.held_out else Labelled.of(source.test.inputs, one.task_labels(source.test.labels))
+    test = None if run.held_out else Labeled.of(source.test.inputs, one.task_labels(source.test.labels))
     with _run_folder(one, run, runs or results / UNFINISHED) as keep:
         fitted = _trained(one, run, made, data, test, keep, observer)
         seconds = time.perf_counter() - began_training + _spent_before(keep)
@@ -187,7 +187,7 @@ def _trained(
     run: PaperRun,
     made: Plan,
     data: tuple[WeakDataset, WeakDataset | None],
-    test: Labelled | None,
+    test: Labeled | None,
     keep: RunFolder,
     observer: Observer | None,
 ) -> Fitted:
@@ -241,7 +241,7 @@ def _described(run: PaperRun, fitted: Fitted, seconds: float) -> dict[str, Any]:
     }
 
 
-def _scored(one: Cell, fitted: Fitted, test: Labelled | None) -> dict[str, Any]:
+def _scored(one: Cell, fitted: Fitted, test: Labeled | None) -> dict[str, Any]:
     """How good it is on the test set."""
     assert test is not None
     final = scores(log_probs_of(test.instances, fitted.judged), test.labels)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from reproduction.catalogue import DATASETS, METHODS, SETTINGS, check_known
+from reproduction.catalog import DATASETS, METHODS, SETTINGS, check_known
 from reproduction.compare import CEILING, Compared, compared, method_title
 from reproduction.notes import Note
 from reproduction.published import Cell, cell, cells

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from reproduction.catalogue import DATASETS, SETTINGS
+from reproduction.catalog import DATASETS, SETTINGS
 from reproduction.compare import Compared
 from reproduction.show import table
 

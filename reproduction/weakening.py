@@ -1,4 +1,4 @@
-"""The weak data of a cell, drawn from fully labelled data by `glws.data.weaken`."""
+"""The weak data of a cell, drawn from fully labeled data by `glws.data.weaken`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from glws.data.weaken import Weakened
 from glws.errors import DataError
 from glws.kinds import NoisyLabels, Numbers, Unlabeled
 from glws.kinds._arrays import classes
-from reproduction.catalogue import DATASETS, check_known
+from reproduction.catalog import DATASETS, check_known
 
 if TYPE_CHECKING:
     from reproduction.published import Cell

@@ -50,7 +50,7 @@ ENGINE = [
         "return phi[:1].expand_as(phi).gather(1, trellis.symbols) + trellis.log_weights",
     ),
     Mutant(
-        "likelihood normalised over the surviving states only (released code, proportions)",
+        "likelihood normalized over the surviving states only (released code, proportions)",
         TRELLIS,
         "log_z = torch.logsumexp(alphas[-1] + trellis.log_final, 1)",
         "log_z = torch.logsumexp(alphas[-1] + trellis.log_final, 1) - torch.logsumexp(alphas[-1], 1)",
@@ -437,7 +437,7 @@ AROUND = [
     ),
     Mutant(
         "changes to the user's code are not noticed",
-        "training/surroundings.py",
+        "training/environment.py",
         '"is_dirty": bool(changes)',
         '"is_dirty": False',
         ("tests/training/test_run_folder.py",),

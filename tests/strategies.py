@@ -48,7 +48,7 @@ def random_automaton(
 
 
 def random_log_probs(seed: int, groups: int, instances: int, classes: int, scale: float = 2.0) -> torch.Tensor:
-    """Normalised log-probabilities [groups, instances, classes] in float64, all different."""
+    """Normalized log-probabilities [groups, instances, classes] in float64, all different."""
     generator = torch.Generator().manual_seed(seed)
     logits = scale * torch.randn(groups, instances, classes, generator=generator, dtype=torch.float64)
     return logits.log_softmax(-1)

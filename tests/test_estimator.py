@@ -224,7 +224,7 @@ def test_cross_validation_cuts_between_groups(rows: Array, labels: NDArray[np.in
     for score, (train, test) in zip(found, GroupKFold(3).split(rows, y, bags), strict=True):
         one = clone(model).fit(rows[train], y[train], groups=bags[train])
         assert score == one.score(rows[test], y[test], groups=bags[test])
-    assert np.allclose(found, piped, atol=1e-4)  # features standardised twice
+    assert np.allclose(found, piped, atol=1e-4)  # features standardized twice
     assert search.best_params_ == {"epochs": 20}
 
 
@@ -448,4 +448,4 @@ def test_columns_that_lose_distinct_values_are_named(rows: Array, labels: NDArra
     with pytest.warns(
         UserWarning, match="^column x3 keeps 1 of its 240 distinct values when rounded to float32: stand"
     ):
-        quick(epochs=1, standardise=False).fit(far, labels)
+        quick(epochs=1, standardize=False).fit(far, labels)

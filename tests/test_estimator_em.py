@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from glws.data import Groups
 from glws.estimator._posteriors import first_posterior, informed_rows, row_posterior
 from glws.estimator._soft_em import SoftEM, folds_of, log_probs
-from glws.estimator._targets import Known
+from glws.estimator._targets import ParsedTargets
 from glws.kinds import Labels, MultiInstance, PairSimilarity, PartialLabels, Proportions, Unlabeled
 
 Array = NDArray[np.float64]
@@ -22,7 +22,7 @@ def drawn(num_rows: int, num_classes: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).dirichlet(np.ones(num_classes), num_rows)
 
 
-def by_enumeration(probs: Array, known: Known) -> tuple[Array, Array, list[float]]:
+def by_enumeration(probs: Array, known: ParsedTargets) -> tuple[Array, Array, list[float]]:
     """All labelings of every group, one by one."""
     told, times, likelihoods = np.ones_like(probs), np.zeros(len(probs)), []
     for groups, weak in zip(known.groups, known.weak, strict=True):
@@ -39,12 +39,12 @@ def by_enumeration(probs: Array, known: Known) -> tuple[Array, Array, list[float
     return whole / whole.sum(1, keepdims=True), damped / damped.sum(1, keepdims=True), likelihoods
 
 
-def several_kinds() -> Known:
+def several_kinds() -> ParsedTargets:
     """Three classes, eight rows: ragged bags that overlap, pairs, labels; of row 7 nothing is known."""
     bags = Groups.of([[0, 1, 2, 3], [3, 4], [2, 4, 5]])
     counted = Proportions.of([2, 1, 1], counted=[1, 2], num_classes=3)
     pairs, same = Groups.of([[5, 6], [0, 6]]), PairSimilarity.of([1, 0], 3)
-    return Known(np.arange(3), (bags, pairs, Groups.of([[1], [7]])), (counted, same, Labels.of([2, -1], 3)))
+    return ParsedTargets(np.arange(3), (bags, pairs, Groups.of([[1], [7]])), (counted, same, Labels.of([2, -1], 3)))
 
 
 def test_the_posterior_of_rows_is_that_of_all_labelings() -> None:
@@ -60,14 +60,14 @@ def test_impossible_groups_tell_nothing_and_contradictions_leave_the_prediction(
     groups = (Groups.of([[0]]), Groups.of([[2]]), Groups.of([[2]]))
     weak = (Labels.of([1], 2), Labels.of([0], 2), Labels.of([1], 2))
     with np.errstate(divide="ignore"):
-        answer = row_posterior(np.log(probs), Known(np.arange(2), groups, weak))
+        answer = row_posterior(np.log(probs), ParsedTargets(np.arange(2), groups, weak))
     assert np.array_equal(answer.probs, probs)
     assert answer.log_likelihood[0] == -np.inf
 
 
 def test_it_begins_with_what_is_known_or_with_the_guess_of_the_kind() -> None:
     groups = (Groups.of([[0, 1, 2, 3]]), Groups.of([[0], [4]]))
-    known = Known(np.arange(2), groups, (Unlabeled.of([0.3]), Labels.of([1, 0], 2)))
+    known = ParsedTargets(np.arange(2), groups, (Unlabeled.of([0.3]), Labels.of([1, 0], 2)))
     expected = [[0, 1], [0.7, 0.3], [0.7, 0.3], [0.7, 0.3], [1, 0], [0.5, 0.5]]
     assert np.allclose(first_posterior(known, 6).probs, expected)
 
@@ -75,7 +75,7 @@ def test_it_begins_with_what_is_known_or_with_the_guess_of_the_kind() -> None:
 def test_rows_of_which_nothing_is_known_are_found() -> None:
     mask = np.array([[1, 1, 0], [1, 1, 1]])
     kinds = (PartialLabels.of(mask), MultiInstance.of([-1, 0], 1, 3))
-    known = Known(np.arange(3), (Groups.of([[0], [1]]), Groups.of([[1, 2], [3, 4]])), kinds)
+    known = ParsedTargets(np.arange(3), (Groups.of([[0], [1]]), Groups.of([[1, 2], [3, 4]])), kinds)
     assert informed_rows(known, 6, 0).tolist() == [True, False, False, True, True, False]
 
 
@@ -113,7 +113,7 @@ def test_predictions_come_from_other_folds_with_groups_whole() -> None:
     Recorder.asked.clear()
     x = np.arange(40.0)[:, None]
     bags = np.random.default_rng(0).permutation(40).reshape(10, 4)
-    known = Known(np.arange(2), (Groups.of(bags),), (Proportions.of([1] * 10),))
+    known = ParsedTargets(np.arange(2), (Groups.of(bags),), (Proportions.of([1] * 10),))
     begun = first_posterior(known, 40)
     learned = SoftEM(Recorder(), 1, 3, 0).fit(x, known, begun, np.arange(40))
     assert len(Recorder.fits) == 4  # three folds, and everything
@@ -127,14 +127,14 @@ def test_predictions_come_from_other_folds_with_groups_whole() -> None:
 
 def test_folds_keep_what_hangs_together_and_are_of_rows_where_all_does() -> None:
     pairs = Groups.of([[0, 1], [1, 2], [3, 4], [5, 6], [6, 7]])
-    known = Known(np.arange(2), (pairs,), (PairSimilarity.of([1] * 5, 2),))
+    known = ParsedTargets(np.arange(2), (pairs,), (PairSimilarity.of([1] * 5, 2),))
     fold = folds_of(known, np.arange(8), 3, 0)
     assert fold[0] == fold[1] == fold[2]
     assert fold[3] == fold[4]
     assert fold[5] == fold[6] == fold[7]
     assert sorted(set(fold.tolist())) == [0, 1, 2]
     chain = Groups.of([[row, row + 1] for row in range(7)])
-    known = Known(np.arange(2), (chain,), (PairSimilarity.of([1] * 7, 2),))
+    known = ParsedTargets(np.arange(2), (chain,), (PairSimilarity.of([1] * 7, 2),))
     assert np.bincount(folds_of(known, np.arange(8), 3, 0)).tolist() == [3, 3, 2]
 
 
@@ -151,7 +151,7 @@ def test_even_starts_learn_where_groups_differ() -> None:
     x = rng.normal(size=(300, 2))
     labels = (x[:, 0] > 0).astype(int)
     order = np.argsort(x[:, 0] + 0.5 * rng.normal(size=300)).reshape(30, 10)
-    known = Known(np.arange(2), (Groups.of(order),), (Proportions.of(labels[order].sum(1)),))
+    known = ParsedTargets(np.arange(2), (Groups.of(order),), (Proportions.of(labels[order].sum(1)),))
     learned: Any = SoftEM(LogisticRegression(), 20, 3, 0).fit(x, known, first_posterior(known, 300), np.arange(300))
     assert (learned.estimator.predict(x) == labels).mean() > 0.95
     assert learned.losses[-1] < learned.losses[0]

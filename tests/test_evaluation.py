@@ -9,7 +9,7 @@ from strategies import random_log_probs
 import glws
 from glws.automata import any_of, exactly
 from glws.errors import DataError
-from glws.evaluation import as_if_even, confusion, matched_accuracy, reliability_curve, scores, weak_scores
+from glws.evaluation import balanced_posterior, confusion, matched_accuracy, reliability_curve, scores, weak_scores
 
 
 def predictions(seed: int = 0, instances: int = 300, classes: int = 4) -> tuple[torch.Tensor, torch.Tensor]:
@@ -128,7 +128,7 @@ def test_as_if_even_is_the_likelihood_of_each_class() -> None:
     """p(k | x) of classes that are not as frequent is p(x | k) share(k) over a sum; back to p(x | k) over theirs."""
     likelihood = torch.rand(50, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 0.01
     shares = torch.tensor([0.7, 0.25, 0.05], dtype=torch.float64)
-    found = as_if_even((likelihood * shares).log().log_softmax(1), shares)
+    found = balanced_posterior((likelihood * shares).log().log_softmax(1), shares)
     torch.testing.assert_close(found.exp(), likelihood / likelihood.sum(1, keepdim=True))
 
 
@@ -139,7 +139,7 @@ def test_as_if_even_has_the_better_balanced_accuracy_and_the_worse_accuracy() ->
     labels = (torch.rand(20_000, generator=generator) < 0.1).long()
     x = torch.randn(len(labels), generator=generator, dtype=torch.float64) + 2 * labels
     posterior = (torch.stack([-(x**2) / 2, -((x - 2) ** 2) / 2], 1) + shares.log()).log_softmax(1)
-    plain, even = scores(posterior, labels), scores(as_if_even(posterior, shares), labels)
+    plain, even = scores(posterior, labels), scores(balanced_posterior(posterior, shares), labels)
     assert even.balanced_accuracy == pytest.approx(0.8413, abs=0.01)  # Φ(1)
     assert even.balanced_accuracy > plain.balanced_accuracy + 0.1
     assert even.accuracy < plain.accuracy

@@ -64,21 +64,21 @@ def test_setting_learns(setting: object) -> None:
     assert accuracy >= BOUNDS[setting.name]
 
 
-def handed_to_the_neighbour(log_probs: torch.Tensor, *question: object) -> SimpleNamespace:
+def handed_to_the_neighbor(log_probs: torch.Tensor, *question: object) -> SimpleNamespace:
     """A broken engine: each posterior goes to the next instance of its group, or to the next class of a single one."""
     right = glws.infer(log_probs.detach(), *question)
     wrong = right.marginals.roll(1, 1 if log_probs.shape[1] > 1 else 2)
     likelihood = right.log_likelihood + (wrong * (log_probs - log_probs.detach())).sum((1, 2))
-    return SimpleNamespace(log_likelihood=likelihood, marginals=wrong, impossible=right.impossible, log_taken=None)
+    return SimpleNamespace(log_likelihood=likelihood, marginals=wrong, impossible=right.impossible, log_selection=None)
 
 
-# Of two unlabeled sets only the rates are known, and those survive among neighbours.
+# Of two unlabeled sets only the rates are known, and those survive among neighbors.
 TELLING = [setting for setting in example.SETTINGS if setting.name != "unlabeled, unlabeled"]
 
 
 @pytest.mark.parametrize("setting", TELLING, ids=lambda setting: setting.name)
 def test_bound_is_missed_by_a_broken_engine(setting: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(glws._objective, "infer", handed_to_the_neighbour)
+    monkeypatch.setattr(glws._objective, "infer", handed_to_the_neighbor)
     found = example.run(setting, digits(), seed=1)
     accuracy = found.matched if setting.name in MATCHED else found.accuracy
     assert accuracy < BOUNDS[setting.name] - 0.05

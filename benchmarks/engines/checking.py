@@ -1,4 +1,4 @@
-"""Are the answers the same? Asked before anything is timed."""
+"""Are the answers the same? KindRequest before anything is timed."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from typing import Any
 from benchmarks.engines.contest import OURS, PARTIAL, YARDSTICK, Task
 from benchmarks.engines.results import WRONG, Row
 
-COLOURS = ("#5b6b7f", "#d1495b", "#edae49", "#8f5ea2", "#00798c", "#a0522d", "#7a9e3a", "#c06c9e", "#999999")
-OUR_COLOURS = ("#0b3d91", "#2f7de1", "#63b3ed")
+COLORS = ("#5b6b7f", "#d1495b", "#edae49", "#8f5ea2", "#00798c", "#a0522d", "#7a9e3a", "#c06c9e", "#999999")
+OUR_COLORS = ("#0b3d91", "#2f7de1", "#63b3ed")
 SMALLEST = 0.1
 """Megabytes: what is less is noise."""
 LINES = {YARDSTICK: ":", PARTIAL: "--"}
@@ -25,11 +25,11 @@ def svg(task: Task, rows: Sequence[Row]) -> str:
 
     with pyplot.rc_context({"svg.fonttype": "none", "svg.hashsalt": task.name, "font.size": 10}):
         figure, (times, weights) = pyplot.subplots(1, 2, figsize=(12, 5), facecolor="white")
-        for name, colour in _colours(rows).items():
+        for name, color in _colors(rows).items():
             own = [row for row in rows if row.contestant == name and row.median_ms is not None]
-            _curve(times, own, [row.median_ms for row in own], colour)
+            _curve(times, own, [row.median_ms for row in own], color)
             heavy = [row for row in own if row.peak_mb is not None]
-            _curve(weights, heavy, [max(row.peak_mb or 0.0, SMALLEST) for row in heavy], colour)
+            _curve(weights, heavy, [max(row.peak_mb or 0.0, SMALLEST) for row in heavy], color)
         _dress(times, task, rows, "time of a call (median), ms")
         _dress(weights, task, rows, "peak memory of a call, MB (less than 0.1 at 0.1)")
         figure.legend(*times.get_legend_handles_labels(), loc="outside right upper", frameon=False)
@@ -41,25 +41,25 @@ def svg(task: Task, rows: Sequence[Row]) -> str:
     return text.getvalue()
 
 
-def _colours(rows: Sequence[Row]) -> dict[str, str]:
+def _colors(rows: Sequence[Row]) -> dict[str, str]:
     timed = [row for row in rows if row.median_ms is not None]
     ours = dict.fromkeys(row.contestant for row in timed if row.kind == OURS)
     others = dict.fromkeys(row.contestant for row in timed if row.kind != OURS)
     return {
-        **{name: OUR_COLOURS[number % len(OUR_COLOURS)] for number, name in enumerate(ours)},
-        **{name: COLOURS[number % len(COLOURS)] for number, name in enumerate(others)},
+        **{name: OUR_COLORS[number % len(OUR_COLORS)] for number, name in enumerate(ours)},
+        **{name: COLORS[number % len(COLORS)] for number, name in enumerate(others)},
     }
 
 
-def _curve(axes: Any, rows: Sequence[Row], values: Sequence[float | None], colour: str) -> None:
+def _curve(axes: Any, rows: Sequence[Row], values: Sequence[float | None], color: str) -> None:
     if not rows:
         return
     kind, sizes = rows[0].kind, [row.size for row in rows]
     label = rows[0].contestant + (f" ({kind})" if kind in (PARTIAL, YARDSTICK) else "")
-    axes.plot(sizes, values, LINES.get(kind, "-"), color=colour, linewidth=2.4 if kind == OURS else 1.3, label=label)
+    axes.plot(sizes, values, LINES.get(kind, "-"), color=color, linewidth=2.4 if kind == OURS else 1.3, label=label)
     for row, value in zip(rows, values, strict=True):
-        inside = "white" if row.status == WRONG else colour
-        axes.plot([row.size], [value], "o", color=colour, markerfacecolor=inside, markersize=5)
+        inside = "white" if row.status == WRONG else color
+        axes.plot([row.size], [value], "o", color=color, markerfacecolor=inside, markersize=5)
 
 
 def _dress(axes: Any, task: Task, rows: Sequence[Row], title: str) -> None:

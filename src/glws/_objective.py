@@ -46,7 +46,7 @@ def em_loss(
         L_S = -log Z = -log p(w | x)
 
     Of groups that got into the data by what is known of them, as balanced bags do (`MultiInstance`, `share`), both have
-    log p(taken | x) added: what is modelled are the labels of groups that were taken.
+    log p(taken | x) added: what is modeled are the labels of groups that were taken.
 
     `log_probs` are the log-softmax outputs that are to be trained (the M-step); `e_log_probs` are those that the
     posterior is computed from: another view of the same instances, a teacher, an earlier epoch. Without them the E-step
@@ -120,7 +120,7 @@ def unchecked_em_loss(
         fit = posterior = infer(log_probs, weak, lengths, evidence)
     else:
         fit, posterior = infer_two(log_probs, e_log_probs, weak, lengths, evidence)
-    guided = _unsupervised(log_probs, posterior, fit.log_taken, reduction)
+    guided = _unsupervised(log_probs, posterior, fit.log_selection, reduction)
     fitted = _mean(-fit.log_likelihood, ~fit.impossible)
     return EMLoss(_weighted((unsupervised, guided), (supervised, fitted)), guided, fitted, posterior)
 
@@ -132,13 +132,13 @@ def _weighted(*terms: tuple[float, Tensor]) -> Float[Tensor, ""]:
 
 
 def _unsupervised(
-    log_probs: Tensor, posterior: Posterior, log_taken: Tensor | None, reduction: Reduction
+    log_probs: Tensor, posterior: Posterior, log_selection: Tensor | None, reduction: Reduction
 ) -> Float[Tensor, ""]:
     """-Σ q log p + log p(taken | x) over the groups that are possible; 0 log 0 is 0."""
     target = posterior.marginals.to(log_probs.dtype)
     losses = -torch.where(target > 0, target * log_probs, 0.0).sum(2)
-    if log_taken is not None:
-        losses = losses + (log_taken / posterior.lengths.clamp_min(1))[:, None]
+    if log_selection is not None:
+        losses = losses + (log_selection / posterior.lengths.clamp_min(1))[:, None]
     counted = target.sum(2) > 0
     if reduction == "group":
         return _mean(torch.where(counted, losses, 0.0).sum(1), ~posterior.impossible)

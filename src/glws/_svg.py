@@ -14,8 +14,8 @@ import numpy.typing as npt
 Point = tuple[float, float]
 Points = npt.NDArray[np.float64]
 
-NUM_COLOURS = 6
-_LIGHT = ("#0072b2", "#d55e00", "#008060", "#b0508a", "#8a6d00", "#6a51a3")  # told apart by colour-blind readers too
+NUM_COLORS = 6
+_LIGHT = ("#0072b2", "#d55e00", "#008060", "#b0508a", "#8a6d00", "#6a51a3")  # told apart by color-blind readers too
 _DARK = ("#5db7ea", "#f58a42", "#35c79d", "#e08fc0", "#e0b030", "#a993f5")
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -81,7 +81,7 @@ def text(at: Point, content: str, kind: str, anchor: str = "middle", size: float
 
 
 def subscripted(at: Point, letter: str, index: int, kind: str = "name", size: float = 14) -> str:
-    """A letter with a number as its subscript (the state q0, the instance x1), centred at the point."""
+    """A letter with a number as its subscript (the state q0, the instance x1), centered at the point."""
     return (
         f'<text class="glws-{kind}" x="{number(at[0])}" y="{number(at[1] + size * 0.3)}" text-anchor="middle" '
         f'font-size="{number(size)}"><tspan font-style="italic">{letter}</tspan>'
@@ -175,8 +175,8 @@ def _styled(style: str) -> str:
 
 def _style() -> str:
     """Plain class rules, prefixed, since a notebook shares them among all its pictures."""
-    light = _colours("#ffffff", "#1d2733", "#5c6b7a", "#e9edf2", _LIGHT)
-    dark = _colours("#12161c", "#e8edf2", "#9aa8b5", "#2a323c", _DARK)
+    light = _colors("#ffffff", "#1d2733", "#5c6b7a", "#e9edf2", _LIGHT)
+    dark = _colors("#12161c", "#e8edf2", "#9aa8b5", "#2a323c", _DARK)
     fixed = (
         ".glws text{font-family:ui-sans-serif,system-ui,'Helvetica Neue',Arial,'DejaVu Sans',sans-serif}"
         ".glws-shaft{fill:none}.glws-label,.glws-value{paint-order:stroke;stroke-width:4px;stroke-linejoin:round}"
@@ -188,7 +188,7 @@ def _style() -> str:
     return f"<style>{fixed}{light}@media (prefers-color-scheme:dark){{{dark}}}</style>"
 
 
-def _colours(page: str, ink: str, soft: str, track: str, classes: Sequence[str]) -> str:
+def _colors(page: str, ink: str, soft: str, track: str, classes: Sequence[str]) -> str:
     rules = [
         f".glws-page{{fill:{page}}}.glws-label,.glws-value{{stroke:{page}}}",
         f".glws-label,.glws-value,.glws-name,.glws-title,.glws-tip{{fill:{ink}}}.glws-shaft{{stroke:{ink}}}",
@@ -196,9 +196,9 @@ def _colours(page: str, ink: str, soft: str, track: str, classes: Sequence[str])
         f".glws-ring{{fill:none;stroke:{ink}}}.glws-track{{fill:{track}}}.glws-prior{{fill:{soft}}}",
         f".glws-fill{{fill:{ink}}}.glws-rule{{stroke:{track};stroke-width:1}}",
     ]
-    for index, colour in enumerate(classes):
+    for index, color in enumerate(classes):
         rules.append(
-            f".glws-c{index} .glws-shaft{{stroke:{colour}}}.glws-c{index} .glws-tip,.glws-c{index} .glws-label,"
-            f".glws-c{index}.glws-fill,.glws-c{index}.glws-label{{fill:{colour}}}"
+            f".glws-c{index} .glws-shaft{{stroke:{color}}}.glws-c{index} .glws-tip,.glws-c{index} .glws-label,"
+            f".glws-c{index}.glws-fill,.glws-c{index}.glws-label{{fill:{color}}}"
         )
     return "".join(rules)

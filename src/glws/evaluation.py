@@ -72,15 +72,15 @@ def scores(log_probs: Float[Tensor, "instances classes"], labels: Int[Tensor, "i
     )
 
 
-def as_if_even(
+def balanced_posterior(
     log_probs: Float[Tensor, "instances classes"], shares: Float[Tensor, "classes"] | Sequence[float] | None
 ) -> Float[Tensor, "instances classes"]:
-    """Predictions as if all classes were as frequent: p(k | x) / share(k), normalised; as they are without `shares`.
+    """Predictions as if all classes were as frequent: p(k | x) / share(k), normalized; as they are without `shares`.
 
     The likeliest class is then that which makes x likeliest, and of all decisions the one with the best balanced
     accuracy, if the predictions are right about classes of these shares.
 
-    >>> as_if_even(torch.tensor([[0.8, 0.2]]).log(), torch.tensor([0.9, 0.1])).exp()
+    >>> balanced_posterior(torch.tensor([[0.8, 0.2]]).log(), torch.tensor([0.9, 0.1])).exp()
     tensor([[0.3077, 0.6923]])
     """
     if shares is None:

@@ -217,7 +217,7 @@ def check_other_groups_do_not_matter(case: Case) -> None:
 
 
 def check_scale_of_predictions_moves_only_the_likelihood(case: Case) -> None:
-    """Predictions need not be normalised."""
+    """Predictions need not be normalized."""
     if not case.log_probs.shape[1]:
         return
     shift = torch.randn(case.log_probs.shape[:2], generator=case.generator(), dtype=torch.float64)

@@ -337,7 +337,7 @@ def test_a_blow_up_is_stopped_and_says_how_large_it_got() -> None:
 
 
 @given(st.integers(0, 30), st.integers(1, 30))
-def test_count_weights_are_recognised(low: int, width: int) -> None:
+def test_count_weights_are_recognized(low: int, width: int) -> None:
     found = between(low, low + width, of=[0, 2], num_symbols=3).count_weights
     assert found is not None
     assert found.counted.tolist() == [True, False, True]
@@ -359,7 +359,7 @@ def test_what_counts_and_what_does_not() -> None:
 
 @many
 @given(languages)
-def test_recognised_counts_are_right_for_every_labeling(automaton: Automaton) -> None:
+def test_recognized_counts_are_right_for_every_labeling(automaton: Automaton) -> None:
     found = automaton.count_weights
     if found is not None:
         for word in words():

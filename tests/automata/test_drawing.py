@@ -112,9 +112,9 @@ def assert_nodes_apart(svg: str) -> None:
 
 
 def arcs_through_nodes(svg: str) -> int:
-    centres = nodes(svg)
+    centers = nodes(svg)
     return sum(
-        bool(np.any(np.hypot(curve[:, 0] - x, curve[:, 1] - y) < r - 2)) for curve in curves(svg) for x, y, r in centres
+        bool(np.any(np.hypot(curve[:, 0] - x, curve[:, 1] - y) < r - 2)) for curve in curves(svg) for x, y, r in centers
     )
 
 

@@ -15,8 +15,8 @@ from glws.cli import run
 from glws.data import read_table
 from glws.experiment._provenance import stored_hashes
 from glws.training import RunFolder
+from glws.training._checksummed import read_checksummed, write_checksummed
 from glws.training._run_folder import RUN
-from glws.training._sealed import read_sealed, write_sealed
 
 Capture = pytest.CaptureFixture[str]
 RESUME = ["train", "--resume", "half"]
@@ -180,8 +180,8 @@ def test_the_report_and_the_folder_show_the_hash_of_the_data_in_one_line(here: P
 def test_a_run_without_a_hash_goes_on_and_says_that_changes_go_unnoticed(here: Path, capsys: Capture) -> None:
     facts = dict(RunFolder.open(here / "half").facts)
     del facts["data"]
-    write_sealed(here / "half" / RUN, "run", facts)
-    assert "data" not in dict(read_sealed(here / "half" / RUN, "run"))  # type: ignore[arg-type]
+    write_checksummed(here / "half" / RUN, "run", facts)
+    assert "data" not in dict(read_checksummed(here / "half" / RUN, "run"))  # type: ignore[arg-type]
     shutil.copytree("half", "again")
     assert run(RESUME) == 0
     assert capsys.readouterr().err == (

@@ -37,8 +37,8 @@ def test_healthy_data_is_said_to_be_healthy(described: Path, capsys: pytest.Capt
 def test_true_labels_are_counted(described: Path, capsys: pytest.CaptureFixture[str]) -> None:
     described.write_text(DESCRIPTION + "label: t\n")
     lines = HEALTHY.splitlines()
-    labelled = [f"{lines[0]},t", *(f"{line},{'benign' if number else ''}" for number, line in enumerate(lines[1:]))]
-    (described.parent / "bags.csv").write_text("\n".join(labelled) + "\n")
+    labeled = [f"{lines[0]},t", *(f"{line},{'benign' if number else ''}" for number, line in enumerate(lines[1:]))]
+    (described.parent / "bags.csv").write_text("\n".join(labeled) + "\n")
     assert run(["doctor", str(described)]) == 0
     assert "true labels for 3 of them, used for evaluation only" in capsys.readouterr().out
 

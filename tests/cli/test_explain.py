@@ -126,7 +126,7 @@ def _umask() -> int:
 
 
 @pytest.mark.slow
-def test_piped_output_has_no_colours_and_no_trailing_blanks_in_the_facts():
+def test_piped_output_has_no_colors_and_no_trailing_blanks_in_the_facts():
     environment = {**os.environ, "COLUMNS": "40", "PYTHONIOENCODING": "ascii"}
     environment.pop("FORCE_COLOR", None)
     command = [sys.executable, "-m", "glws", *EXAMPLE]

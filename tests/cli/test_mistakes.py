@@ -85,7 +85,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "no data": (["train", "data.source=null"], "Got neither."),
     "images for a table": ([*BAGS, "model.name=lenet5"], "for tables use mlp or linear"),
     "views of images for a table": ([*BAGS, "data.views=mnist"], "takes images"),
-    "a method of another kind": ([*BAGS, "--method", "nnpu"], "learns from labelled positives"),
+    "a method of another kind": ([*BAGS, "--method", "nnpu"], "learns from labeled positives"),
     "a method without its prior": ([*BAGS, "--method", "pcomp_unbiased"], "pcomp_unbiased needs prior"),
     "weights for other kinds": ([*BAGS, "method.weights=[1,2]"], "1 kinds of weak labels but 2 weights"),
     "batch sizes for other kinds": ([*BAGS, "training.batch_size=[1,2]"], "one for each of the 1 kinds"),

@@ -144,7 +144,7 @@ def test_labels_can_be_had_as_csv(table: str, capsys: pytest.CaptureFixture[str]
     assert len(Path("labels.csv").read_text().splitlines()) == 37
 
 
-def test_without_data_those_of_the_run_are_labelled(table: str) -> None:
+def test_without_data_those_of_the_run_are_labeled(table: str) -> None:
     train(Path("run"), "--data", table)
     assert run(["label", "run", table, "--out", "given.csv"]) == 0
     assert run(["label", "run", "--out", "own.csv"]) == 0

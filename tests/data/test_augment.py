@@ -13,7 +13,7 @@ from glws.data.augment import (
     Cutout,
     Folded,
     Noise,
-    Normalise,
+    Normalize,
     RandAugment,
     views,
 )
@@ -218,7 +218,7 @@ class TestTables:
         assert torch.equal(noisy, Noise(0.3)(torch.ones(200, 100, dtype=dtype), seeded()))
 
     def test_noise_on_bytes_is_refused(self):
-        with pytest.raises(DataError, match=r"noise is added to floats, found torch.uint8; normalise first"):
+        with pytest.raises(DataError, match=r"noise is added to floats, found torch.uint8; normalize first"):
             Noise(0.1)(batch(), seeded())
 
     def test_rows_of_pixels_are_moved_as_images(self):
@@ -230,30 +230,30 @@ class TestTables:
             folded(rows[:, 1:], seeded())
 
 
-class TestNormalise:
+class TestNormalize:
     def test_against_numpy(self):
         images, mean, std = batch(), (0.1, 0.5, 0.9), (0.2, 0.3, 0.4)
         expected = (images.numpy() / 255 - np.reshape(mean, (3, 1, 1))) / np.reshape(std, (3, 1, 1))
         for given in (images, images / 255):
-            np.testing.assert_allclose(Normalise(mean, std)(given).numpy(), expected, atol=1e-5)
+            np.testing.assert_allclose(Normalize(mean, std)(given).numpy(), expected, atol=1e-5)
 
     def test_columns_of_a_table_and_one_for_all(self):
         table = torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64)
-        assert Normalise((1.0, 2.0), (2.0, 1.0))(table).tolist() == [[0, 0], [1, 2]]
-        assert Normalise((1.0,), (0.5,))(table).tolist() == [[0, 2], [4, 6]]
-        assert Normalise()(table) is table
-        assert Normalise()(batch()).max() <= 1
+        assert Normalize((1.0, 2.0), (2.0, 1.0))(table).tolist() == [[0, 0], [1, 2]]
+        assert Normalize((1.0,), (0.5,))(table).tolist() == [[0, 2], [4, 6]]
+        assert Normalize()(table) is table
+        assert Normalize()(batch()).max() <= 1
 
     def test_doubles_stay_doubles(self):
         table = torch.tensor([[1.1], [2.3]], dtype=torch.float64)
         expected = (table - 0.7) / 0.3
-        torch.testing.assert_close(Normalise((0.7,), (0.3,))(table), expected, rtol=1e-14, atol=1e-14)
+        torch.testing.assert_close(Normalize((0.7,), (0.3,))(table), expected, rtol=1e-14, atol=1e-14)
 
     def test_what_does_not_fit_is_said(self):
         with pytest.raises(DataError, match="2 means for 3 channels or columns"):
-            Normalise((0.1, 0.2), (1.0, 1.0))(batch())
+            Normalize((0.1, 0.2), (1.0, 1.0))(batch())
         with pytest.raises(DataError, match=r"each mean has a std above 0, got mean \(0.1,\) and std \(0.0,\)"):
-            Normalise((0.1,), (0.0,))
+            Normalize((0.1,), (0.0,))
 
 
 class TestDefaults:
@@ -261,7 +261,7 @@ class TestDefaults:
         assert set(AUGMENTATIONS) == {*SHAPES, "tables"}
 
     @pytest.mark.parametrize("name", SHAPES)
-    def test_views_are_normalised_floats(self, name):
+    def test_views_are_normalized_floats(self, name):
         images, look = batch(8, SHAPES[name]), views(name)
         for view in (look.weak, look.strong, look.plain):
             result = view(images, seeded())
@@ -269,7 +269,7 @@ class TestDefaults:
             assert result.dtype == torch.float32
             assert torch.equal(result, view(images, seeded()))
             assert result.isfinite().all()
-        # The weak view only moves pixels about; its values are those of the plain view, up to the mix of neighbours.
+        # The weak view only moves pixels about; its values are those of the plain view, up to the mix of neighbors.
         assert look.weak(images, seeded()).min() >= look.plain(images, seeded()).min() - 1e-5
 
     def test_digits_are_taken_as_rows_too(self):

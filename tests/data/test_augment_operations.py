@@ -36,9 +36,9 @@ def equalized_tables(levels):
     return photometric.equalized(photometric.histograms(levels), levels.amax((2, 3)))
 
 
-def mean_grey(images):
+def mean_gray(images):
     levels = tensor(images)
-    return photometric.mean_grey(
+    return photometric.mean_gray(
         photometric.histograms(levels), photometric.identity_tables(levels), levels[0, 0].numel()
     )
 
@@ -51,7 +51,7 @@ def assert_same(ours, expected):
     np.testing.assert_array_equal(ours.numpy(), np.stack(expected))
 
 
-def grey_of(image):
+def gray_of(image):
     if len(image) != 3:
         return image.mean(0)
     return 0.299 * image[0] + 0.587 * image[1] + 0.114 * image[2]
@@ -70,10 +70,10 @@ class TestPixelValues:
 
     def test_contrast(self, channels):
         images = pictures(channels)
-        middles = [np.round(grey_of(image).mean()) for image in images]
+        middles = [np.round(gray_of(image).mean()) for image in images]
         parts = zip(images, middles, FACTORS.numpy(), strict=True)
         expected = [nearest_levels(middle + factor * (image - middle)) for image, middle, factor in parts]
-        ours = by_table(images, photometric.contrast, FACTORS, mean_grey(images))
+        ours = by_table(images, photometric.contrast, FACTORS, mean_gray(images))
         assert_same(ours, expected)
 
     def test_posterize(self, channels):
@@ -128,9 +128,9 @@ class TestPixelValues:
     def test_saturation(self, channels):
         images = pictures(channels)
         parts = zip(images, FACTORS.numpy(), strict=True)
-        expected = [nearest_levels(grey_of(image) + factor * (image - grey_of(image))) for image, factor in parts]
+        expected = [nearest_levels(gray_of(image) + factor * (image - gray_of(image))) for image, factor in parts]
         difference = np.abs(photometric.saturation(tensor(images), FACTORS).numpy() - np.stack(expected))
-        # The weights of grey are no binary fractions: where float64 is within 1e-4 of a half, float32 may fall off it.
+        # The weights of gray are no binary fractions: where float64 is within 1e-4 of a half, float32 may fall off it.
         assert difference.max() <= 1
         assert (difference > 0).mean() < 0.01
 
@@ -172,7 +172,7 @@ class TestPillow:
     @pytest.mark.parametrize("name", ["brightness", "contrast"])
     def test_enhancements_by_table(self, name):
         enhance, images = pytest.importorskip("PIL.ImageEnhance"), pictures(height=20, width=20)
-        extra = (mean_grey(images),) if name == "contrast" else ()
+        extra = (mean_gray(images),) if name == "contrast" else ()
         ours = by_table(images, getattr(photometric, name), FACTORS, *extra)
         operation = getattr(enhance, name.capitalize())
         self.compare(ours, lambda picture, number: operation(picture).enhance(FACTORS[number].item()), images, 2)

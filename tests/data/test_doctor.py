@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from glws.automata import Automaton
-from glws.data import Finding, Groups, WeakDataset, examine, names_are_known
+from glws.data import Finding, Groups, WeakDataset, examine, names_are_identified
 from glws.data._distinct import Distinct
 from glws.data._doctor import CHECKS, _parts, approximate_answers
 from glws.inference import Automata
@@ -108,9 +108,9 @@ def test_names_are_known_when_some_group_tells_all_classes_apart_however_late() 
         sentences = [*["y[0] == y[1]"] * 49, sentence]
         return WeakDataset(torch.zeros(2, 1), [[0, 1]] * 50, Constraints.of(sentences, 3), check=False)
 
-    assert not names_are_known(last("y[0] != y[1]"))
-    assert not names_are_known(last("y[0] == 2"))
-    assert names_are_known(last("y[0] == 2 and y[1] == 0"))
+    assert not names_are_identified(last("y[0] != y[1]"))
+    assert not names_are_identified(last("y[0] == 2"))
+    assert names_are_identified(last("y[0] == 2 and y[1] == 0"))
 
 
 def test_classes_that_can_all_be_exchanged_are_mentioned_at_once() -> None:
@@ -125,7 +125,7 @@ def test_groups_are_asked_about_in_pieces_that_fit_however_long_one_of_them_is()
     data = Distinct.of(Proportions.of([*[1] * 1000, 1, 2]), sizes)
     assert [len(piece.lengths) for piece in data.pieces()] == [20, 40, 80, 160, 320, 380, 1, 1]
     groups = [torch.tensor([0, 1])] * 3000 + [torch.arange(8000)]
-    assert names_are_known(WeakDataset(torch.zeros(8000, 1), groups, Proportions.of([1] * 3001), check=False))
+    assert names_are_identified(WeakDataset(torch.zeros(8000, 1), groups, Proportions.of([1] * 3001), check=False))
 
 
 def in_bags(size: int, weak: AbstractSupervision) -> WeakDataset:

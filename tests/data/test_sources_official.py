@@ -131,7 +131,7 @@ def test_the_class_of_cifar100_is_the_fine_label(tmp_path):
     assert source.train.labels.tolist() == [number * 7 % 100 for number in range(2 * TRAIN)]
 
 
-def test_stl_images_are_mapped_turned_upright_and_labelled_from_zero(tmp_path):
+def test_stl_images_are_mapped_turned_upright_and_labeled_from_zero(tmp_path):
     wanted, contents, images = stl_like()
     written(tmp_path / wanted.folders[0], contents)
     source = load_official(wanted, tmp_path)

@@ -154,7 +154,7 @@ def check(data: WeakDataset, kept: WeakDataset, held_out: WeakDataset) -> None:
         assert members(groups) == sorted(members(here) + members(there))
         kept.weak[kind].check(here.lengths, weak.num_classes)
         held_out.weak[kind].check(there.lengths, weak.num_classes)
-        if weak.interchangeable() is None:
+        if weak.exchangeable_sets() is None:
             assert len(groups) == len(here) + len(there)
             assert torch.equal(mentioned(here, kept.weak[kind]), mentioned(groups, weak))
         else:
@@ -167,7 +167,7 @@ def check(data: WeakDataset, kept: WeakDataset, held_out: WeakDataset) -> None:
 
 def shares(weak: AbstractSupervision) -> Tensor:
     """The prior of every class, for each unlabeled set."""
-    guess = weak.first_guess()
+    guess = weak.initial_posterior()
     assert guess is not None
     return guess
 

@@ -98,7 +98,7 @@ def test_extra_instances_join_with_an_assumed_prior() -> None:
     assert sorted(record.groups[1].indices.tolist()) == list(range(5000, 6000))
     assert record.weak[1].prior[0].item() == pytest.approx(0.4)
     assert record.statistics["extra"] == 1000
-    with pytest.raises(DataError, match=r"all 2000 positives are labelled: nothing of prior 0\.4 is left over"):
+    with pytest.raises(DataError, match=r"all 2000 positives are labeled: nothing of prior 0\.4 is left over"):
         positive_unlabeled(labels_of("stl"), 2000, generator=seeded())
 
 

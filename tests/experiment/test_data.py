@@ -58,13 +58,13 @@ def features(data: JobData) -> torch.Tensor:
     return data.whole.instances.take(torch.arange(len(data.whole.instances)))
 
 
-def test_features_are_standardised_and_a_constant_one_is_centred(tmp_path: Path) -> None:
+def test_features_are_standardized_and_a_constant_one_is_centered(tmp_path: Path) -> None:
     data = job_data(from_table(table(tmp_path)), seed=0)
     raw = np.column_stack([columns()[name] for name in "abc"])
     assert data.scaling is not None
     expected = (raw - raw.mean(0)) / np.where(raw.std(0) > 0, raw.std(0), 1)
     assert np.allclose(features(data).numpy(), expected, atol=1e-5)
-    plain = job_data(from_table(table(tmp_path), standardise=False), seed=0)
+    plain = job_data(from_table(table(tmp_path), standardize=False), seed=0)
     assert plain.scaling is None
     assert np.allclose(features(plain).numpy(), raw)
 
@@ -78,7 +78,7 @@ def test_the_scaling_of_an_earlier_run_is_kept(tmp_path: Path) -> None:
         scaled(np.zeros((4, 2)), first.scaling or {})
 
 
-def test_groups_are_held_out_and_their_labelled_instances_tested_on(tmp_path: Path) -> None:
+def test_groups_are_held_out_and_their_labeled_instances_tested_on(tmp_path: Path) -> None:
     data = job_data(from_table(table(tmp_path), held_out=0.3), seed=0)
     assert data.held_out is not None
     assert data.test is not None

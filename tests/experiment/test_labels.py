@@ -246,7 +246,7 @@ def test_bags_are_predicted_by_the_stored_attention(tmp_path: Path) -> None:
     assert list(predictions(folder, table)) == ["row", "label", "p(benign)", "p(malignant)"]
 
 
-def test_images_are_labelled(tmp_path: Path) -> None:
+def test_images_are_labeled(tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image")
     generator = np.random.default_rng(0)
     rows = ["file,bag,n"]

@@ -147,7 +147,7 @@ def _both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 
 def draw(rng: np.random.Generator, problems: int, instances: int) -> Answer:
-    """Logits of scale 0.1 to 100, shifted by up to ±50, on potentials that are not normalised; some labels certain."""
+    """Logits of scale 0.1 to 100, shifted by up to ±50, on potentials that are not normalized; some labels certain."""
     zero = 3.0 * rng.normal(size=(problems, instances))
     one = zero + 10.0 ** rng.uniform(-1, 2) * rng.normal(size=zero.shape) + rng.choice([-50.0, -3.0, 0.0, 3.0, 50.0])
     zero[rng.random(zero.shape) < 0.05] = -np.inf

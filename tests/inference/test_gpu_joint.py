@@ -91,9 +91,9 @@ def test_a_form_that_knows_its_largest_set_is_answered_without_waiting() -> None
     potentials, counts, lengths = ragged(10, 10, 2.0, torch.float64)
     present = counts > 0
     form = PresenceSet(present, largest_set(present, lengths))
-    assert form.is_unwatched(DEVICE)
-    assert not PresenceSet(present).is_unwatched(DEVICE)
-    assert not form.is_unwatched(torch.device("cpu"))
+    assert form.is_capturable(DEVICE)
+    assert not PresenceSet(present).is_capturable(DEVICE)
+    assert not form.is_capturable(torch.device("cpu"))
     expected = form.solve(potentials, lengths)
     answer = form.to(DEVICE).solve(potentials.to(DEVICE), lengths.to(DEVICE))
     torch.testing.assert_close(answer[1].cpu(), expected[1], rtol=0.0, atol=1e-9)

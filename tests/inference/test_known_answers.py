@@ -92,7 +92,7 @@ def test_two_thousand_instances_keep_the_closed_form(engine: str, dtype: torch.d
 
 
 @pytest.mark.slow
-def test_ten_thousand_instances_stay_finite_and_normalised() -> None:
+def test_ten_thousand_instances_stay_finite_and_normalized() -> None:
     log_probs = random_log_probs(11, 2, 10_000, 3, scale=30.0)
     automaton = exactly(3, of=1, num_symbols=3) & exactly(2, of=2, num_symbols=3)
     answer = glws.infer(log_probs, automaton)

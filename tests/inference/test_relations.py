@@ -78,7 +78,7 @@ def test_permuting_instances_permutes_the_posterior_of_a_count(seed: int, length
 
 @many
 @given(automata(num_symbols=3), seeds, st.integers(0, 4))
-def test_relabelling_classes_commutes(automaton: Automaton, seed: int, length: int) -> None:
+def test_relabeling_classes_commutes(automaton: Automaton, seed: int, length: int) -> None:
     order = torch.randperm(3, generator=torch.Generator().manual_seed(seed))
     renamed = Automaton(
         automaton.num_states,

@@ -83,9 +83,9 @@ def close(found: Tensor, wanted: object, tolerance: float = 1e-11) -> None:
     torch.testing.assert_close(found.detach(), expected, rtol=0, atol=tolerance)
 
 
-def log_taken(answer: Posterior) -> Tensor:
-    assert answer.log_taken is not None
-    return answer.log_taken
+def log_selection(answer: Posterior) -> Tensor:
+    assert answer.log_selection is not None
+    return answer.log_selection
 
 
 def gradient(value: Tensor, of: Tensor) -> Tensor:
@@ -103,7 +103,7 @@ def test_answers_are_those_of_all_labelings_and_reports(told: Told, engine: str)
     for group, length in enumerate(told.lengths):
         total, taken, posterior = told.by_hand(group, log_probs.exp(), torch.ones_like(log_probs))
         close(answer.log_likelihood[group], math.log(total / taken))
-        close(log_taken(answer)[group], math.log(taken))
+        close(log_selection(answer)[group], math.log(taken))
         close(answer.marginals[group, :length], posterior)
         assert bool((answer.marginals[group, length:] == 0).all())
 
@@ -125,7 +125,7 @@ def test_the_posterior_does_not_depend_on_the_choice(told: Told) -> None:
     as_they_come = untold.infer(log_probs, told.lengths)
     answer = told.weak().infer(log_probs, told.lengths)
     close(answer.marginals, as_they_come.marginals)
-    assert as_they_come.log_taken is None
+    assert as_they_come.log_selection is None
     known = torch.tensor(told.marks) >= 0
     assert float((answer.log_likelihood - as_they_come.log_likelihood)[known].abs().max()) > 0.1
 
@@ -185,7 +185,7 @@ def test_evidence_has_no_part_in_what_was_taken() -> None:
     evidence = random_log_probs(5, *log_probs.shape)
     for engine in ("auto", "trellis", "enumeration"):
         answer = told.weak().infer(log_probs, told.lengths, evidence, engine)
-        close(log_taken(answer), log_taken(told.weak().infer(log_probs, told.lengths)))
+        close(log_selection(answer), log_selection(told.weak().infer(log_probs, told.lengths)))
         for group, length in enumerate(told.lengths):
             total, taken, posterior = told.by_hand(group, log_probs.exp(), evidence.exp())
             close(answer.log_likelihood[group], math.log(total) - math.log(taken))
@@ -236,7 +236,7 @@ def test_both_terms_have_the_same_gradient_on_the_same_predictions(told: Told) -
 def test_the_loss_is_the_one_written_by_hand(told: Told) -> None:
     log_probs = told.log_probs(8)
     answer = told.weak().infer(log_probs, told.lengths)
-    each = -(answer.marginals * log_probs).sum((1, 2)) + log_taken(answer)
+    each = -(answer.marginals * log_probs).sum((1, 2)) + log_selection(answer)
     by_instance, by_group = (
         em_loss(log_probs, told.weak(), told.lengths, reduction=reduction) for reduction in ("instance", "group")
     )
@@ -254,7 +254,7 @@ def test_what_was_taken_is_asked_of_the_view_that_is_trained(told: Told) -> None
     loss = em_loss(log_probs, told.weak(), told.lengths, e_log_probs=others)
     trained, guide = (told.weak().infer(view, told.lengths) for view in (log_probs, others.detach()))
     close(loss.posterior.marginals, guide.marginals)
-    wanted = (-(guide.marginals * log_probs).sum() + log_taken(trained).sum()) / sum(told.lengths)
+    wanted = (-(guide.marginals * log_probs).sum() + log_selection(trained).sum()) / sum(told.lengths)
     close(loss.unsupervised, wanted.detach())
     close(gradient(loss.unsupervised, logits), gradient(wanted, logits))
     close(loss.supervised, -trained.log_likelihood.mean().detach())
@@ -272,12 +272,12 @@ def test_two_answers_at_once_are_those_of_two_calls(told: Told, with_evidence: b
         alone = infer(view, told.weak(), told.lengths, evidence)
         close(found.log_likelihood, alone.log_likelihood.detach())
         close(found.marginals, alone.marginals)
-        close(log_taken(found), log_taken(alone).detach())
+        close(log_selection(found), log_selection(alone).detach())
     alone = infer(log_probs, told.weak(), told.lengths, evidence)
     slopes = [gradient(one.log_likelihood.sum(), log_probs) for one in (both[0], alone)]
     close(slopes[0], slopes[1])
     assert not both[1].log_likelihood.requires_grad
-    assert not log_taken(both[1]).requires_grad
+    assert not log_selection(both[1]).requires_grad
 
 
 # What is learned
@@ -355,7 +355,7 @@ def test_a_bag_of_nothing_has_none(engine: str) -> None:
     answer = weak.infer(log_probs, [0, 0, 2], engine=engine)
     close(answer.log_likelihood[:2], [0.0, -math.inf])
     assert answer.impossible.tolist() == [False, True, False]
-    assert bool(log_taken(answer).isfinite().all())
+    assert bool(log_selection(answer).isfinite().all())
     assert bool((answer.marginals[:2] == 0).all())
     assert bool(gradient(answer.log_likelihood[[0, 2]].sum(), log_probs).isfinite().all())
 

@@ -39,7 +39,7 @@ def some_labels(generator: torch.Generator) -> Weakened:
 
 
 def labels_apart(generator: torch.Generator) -> Weakened:
-    """The labelled and the others as two kinds, so that batches can hold more of the latter."""
+    """The labeled and the others as two kinds, so that batches can hold more of the latter."""
     mixed = some_labels(generator)
     groups, weak = mixed.groups, mixed.weak
     assert isinstance(groups, Groups)

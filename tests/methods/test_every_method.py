@@ -1,4 +1,4 @@
-"""What holds for every method of the catalogue: it trains, survives a stop, refuses other kinds, is listed."""
+"""What holds for every method of the catalog: it trains, survives a stop, refuses other kinds, is listed."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from glws.data.augment import Views, views
 from glws.errors import ConfigError, DataError
 from glws.methods import METHODS, AbstractMethod, Setup, build_method, method_class
 from glws.models import build
-from glws.training import Fitted, Labelled, Observer, RunFolder, Snapshots, Training, TrainingConfig, World
+from glws.training import Fitted, Labeled, Observer, RunFolder, Snapshots, Training, TrainingConfig, World
 from glws.training import _run_folder as run_folder
 
 EPOCHS = 2
@@ -51,7 +51,7 @@ def batch_size(data: WeakDataset) -> tuple[int, ...]:
 
 def finished(training: Training, snapshots: Snapshots | None = None, observer: Observer | None = None) -> Fitted:
     truth = classes() if training.num_classes > 2 else binary()
-    return training.run(Labelled.of(instances(), truth), None, snapshots or Snapshots(None), observer or Observer())
+    return training.run(Labeled.of(instances(), truth), None, snapshots or Snapshots(None), observer or Observer())
 
 
 def remembered(training: Training) -> dict[str, Tensor]:
@@ -116,7 +116,7 @@ def check_stop(combination: str, method: AbstractMethod, path: Path) -> None:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """For a run that does not ask git where it is, which would take longest."""
-    monkeypatch.setattr(run_folder, "surroundings", lambda command=None: {})
+    monkeypatch.setattr(run_folder, "environment", lambda command=None: {})
     return tmp_path / "run"
 
 

@@ -182,7 +182,7 @@ def test_perturbed_instances_leave_the_statistics_of_batch_norms_alone() -> None
     assert model.norm.track_running_stats
 
 
-def test_frozen_batch_norms_normalise_by_their_batch_and_thaw_afterwards() -> None:
+def test_frozen_batch_norms_normalize_by_their_batch_and_thaw_afterwards() -> None:
     model, instances = Normed(), point_data().instances.take(torch.arange(4))
     expected = model(instances)
     before = model.norm.running_mean.clone()

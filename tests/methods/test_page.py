@@ -1,4 +1,4 @@
-"""The page of the methods: every method has a row, and every option it names for the released behaviour exists."""
+"""The page of the methods: every method has a row, and every option it names for the released behavior exists."""
 
 import importlib.util
 import re
@@ -91,7 +91,7 @@ RELEASED = rows("As in the released code")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cells", RELEASED, ids=lambda cells: re.sub(r"\W+", "_", cells[0]))
-def test_the_released_behaviour_is_an_option_that_trains(cells: list[str]) -> None:
+def test_the_released_behavior_is_an_option_that_trains(cells: list[str]) -> None:
     _, setting, given, name, chosen = cells
     drawn = simulated(digits(), setting.strip("`"), torch.Generator().manual_seed(0), options=options(given))
     told = {"prior": 0.4} if method_class(name.strip("`")).needs_prior else {}

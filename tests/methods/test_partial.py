@@ -134,7 +134,7 @@ def test_proden_takes_its_weights_from_the_pass_of_the_loss() -> None:
 
 
 def changing(data: WeakDataset, first: Tensor, then: Tensor, state: dict[str, Tensor], passes: int = 1) -> Step:
-    """A step whose network says something else when it is asked again, as after an optimiser's step."""
+    """A step whose network says something else when it is asked again, as after an optimizer's step."""
     said = itertools.chain([first] * passes, itertools.repeat(then))
     network = lambda _: Outputs(logits := next(said), logits)  # noqa: E731
     return Step(data.batch([torch.arange(len(data))]), network, lambda view: torch.zeros(1), state=state)

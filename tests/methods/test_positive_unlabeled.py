@@ -186,7 +186,7 @@ def refusal(data: WeakDataset) -> str:
 
 def test_wrong_data_are_refused_in_one_line() -> None:
     x, unlabeled = torch.zeros(4, 1), Unlabeled.of([0.4])
-    takes = "PositiveUnlabeled learns from labelled positives beside unlabeled instances (Labels with Unlabeled)"
+    takes = "PositiveUnlabeled learns from labeled positives beside unlabeled instances (Labels with Unlabeled)"
     assert refusal(WeakDataset(x, [[0, 1]], PairSimilarity.of([1]))) == f"{takes}, found PairSimilarity"
     negative = WeakDataset(x, [[[0], [1]], [[2, 3]]], [Labels.of([1, 0], 2), unlabeled])
     assert refusal(negative) == "PositiveUnlabeled takes labels of class 1 only, found label 0 in group 1"

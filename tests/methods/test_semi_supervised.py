@@ -24,14 +24,14 @@ from glws.models import MLP
 
 WEAK = [[4, 0.5, 0], [0.2, 3.9, 0.1], [1, 1.2, 0.3], [0.1, 0.2, 2]]
 STRONG = [[2, 0, 0.5], [0, 1, 0], [0.3, 0.2, 0.1], [0, 0.5, 1.5]]
-LABELLED = [[1, 0, -1], [0, 2, 0]]
+LABELED = [[1, 0, -1], [0, 2, 0]]
 KNOWN = 0.323575
 CONFIDENCE = torch.tensor([0.953732, 0.955024, 0.449378, 0.760533], dtype=torch.float64)
 METHODS = [PseudoLabel(), FixMatch(), FreeMatch(), SoftMatch(), FreeMatch(momentum=0.5), SoftMatch(momentum=0.5)]
 
 
 def worked_data(two_kinds: bool = False) -> WeakDataset:
-    """Two labelled instances and four without, in one kind or in two."""
+    """Two labeled instances and four without, in one kind or in two."""
     x = torch.zeros(6, 1)
     if two_kinds:
         kinds = [Labels.of([0, 1], 3), Labels.of([-1] * 4, 3)]
@@ -40,9 +40,9 @@ def worked_data(two_kinds: bool = False) -> WeakDataset:
 
 
 def worked_logits(dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
-    noise = [[9.0, 1.0, 0.0], [0.0, 9.0, 1.0]]  # strong views of labelled instances are not looked at
+    noise = [[9.0, 1.0, 0.0], [0.0, 9.0, 1.0]]  # strong views of labeled instances are not looked at
     return {
-        "weak": torch.tensor([*LABELLED, *WEAK], dtype=dtype).requires_grad_(),
+        "weak": torch.tensor([*LABELED, *WEAK], dtype=dtype).requires_grad_(),
         "strong": torch.tensor([*noise, *STRONG], dtype=dtype).requires_grad_(),
     }
 
@@ -197,11 +197,11 @@ def test_means_are_over_all_unlabeled_instances() -> None:
 def test_a_batch_may_lack_labels_or_unlabeled_instances(method: AbstractSemiSupervised) -> None:
     progress = Progress(step=1, num_steps=1)
     data, logits = worked_data(two_kinds=True), worked_logits()
-    labelled = method.loss(step_on(method, data, logits, chosen=[[0, 1], []], progress=progress))
-    close(labelled, KNOWN)
+    labeled = method.loss(step_on(method, data, logits, chosen=[[0, 1], []], progress=progress))
+    close(labeled, KNOWN)
     unlabeled = method.loss(step_on(method, data, logits, chosen=[[], [0, 1, 2, 3]], progress=progress))
     both = method.loss(step_on(method, data, logits, progress=progress))
-    close(unlabeled + labelled, both.item(), ROUNDING)
+    close(unlabeled + labeled, both.item(), ROUNDING)
     nothing = {name: values[:0] for name, values in logits.items()}
     batch = data.batch([torch.arange(0), torch.arange(0)])
     assert method.loss(step_of(batch, nothing, state=method.init(setup_for(data, 3)))).item() == 0
@@ -255,7 +255,7 @@ def test_learns_the_digits_from_five_labels_of_each(method: AbstractSemiSupervis
     source, generator = load("digits"), torch.Generator().manual_seed(0)
     instances, labels = torch.as_tensor(source.train.inputs), torch.as_tensor(source.train.labels).long()
     known = torch.cat([(labels == number).nonzero()[:5, 0] for number in range(10)])
-    groups = [known.repeat(4)[:, None], Groups.singles(len(labels))]  # seven unlabeled instances for each labelled one
+    groups = [known.repeat(4)[:, None], Groups.singles(len(labels))]  # seven unlabeled instances for each labeled one
     data = WeakDataset(instances, groups, [Labels.of(labels[known].repeat(4), 10), Labels.of([-1] * len(labels), 10)])
 
     def view(batch: Tensor, name: str) -> Tensor:

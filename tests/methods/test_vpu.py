@@ -127,7 +127,7 @@ def test_wrong_kind_is_refused_in_one_line() -> None:
 
 
 @pytest.mark.slow
-def test_learns_the_digits_with_normalised_predictions() -> None:
+def test_learns_the_digits_with_normalized_predictions() -> None:
     data, instances, labels = pu_digits()
     method, model = VPU(), MLP((64,), 2, hidden=(64,))
     train(method, data, model, num_epochs=20, learning_rate=1e-3)

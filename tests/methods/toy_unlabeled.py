@@ -172,7 +172,7 @@ def binary_digits() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def pu_digits() -> tuple[WeakDataset, Tensor, Tensor]:
-    """150 labelled positives and the others unlabeled in groups of 64; test instances and labels."""
+    """150 labeled positives and the others unlabeled in groups of 64; test instances and labels."""
     instances, labels, test_instances, test_labels = binary_digits()
     record = positive_unlabeled(labels, 150, generator=torch.Generator().manual_seed(0))
     return record.dataset(instances), test_instances, test_labels

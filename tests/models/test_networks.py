@@ -190,7 +190,7 @@ def test_depth_of_a_wide_network_is_checked():
         WideResNet((3, 8, 8), 2, depth=27)
 
 
-def test_the_catalogue_is_what_the_documentation_lists():
+def test_the_catalog_is_what_the_documentation_lists():
     assert list(MODELS) == ["linear", "mlp", "lenet5", "wrn_28_2", "wrn_34_10", "resnet18", "resnet34"]
 
 

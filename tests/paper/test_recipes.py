@@ -9,7 +9,7 @@ from reproduction.recipes import Says
 
 PAIRS = ["pair_comparison", "pair_similarity", "similarity_confidence", "confidence_difference", "positive_confidence"]
 UNLABELED = ["positive_unlabeled", "unlabeled_unlabeled", "similar_dissimilar_unlabeled"]
-PRINTED = {  # image size, model, batch size, optimiser, rate, weight decay, schedule, epochs
+PRINTED = {  # image size, model, batch size, optimizer, rate, weight decay, schedule, epochs
     ("partial_labels", "mnist"): (28, "lenet5", 64, "sgd", 0.1, 1e-4, "multi_step", 200),
     ("partial_labels", "cifar100"): (32, "wrn_34_10", 64, "sgd", 0.1, 1e-4, "multi_step", 200),
     ("partial_labels", "stl10"): (96, "resnet18", 64, "adamw", 1e-3, 1e-4, "cosine", 200),

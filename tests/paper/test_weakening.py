@@ -131,7 +131,7 @@ def test_half_of_the_instances_with_confidence_are_positive() -> None:
         assert len(torch.unique(groups.indices)) == len(groups), one
 
 
-def test_labelled_positives_and_the_prior_of_the_rest() -> None:
+def test_labeled_positives_and_the_prior_of_the_rest() -> None:
     for one in cells("positive_unlabeled"):
         record, true = drawn(one)
         labeled, unlabeled = groups_of(record)

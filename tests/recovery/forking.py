@@ -260,7 +260,7 @@ def disturb(folder: Path) -> None:
 def send_signals(folder: Path) -> None:
     """The step is finished and saved, and one line says how to go on; a second signal ends it at once."""
     for number in (signal.SIGTERM, signal.SIGINT):
-        place = fresh(folder / "signalled")
+        place = fresh(folder / "signaled")
         process = forked(LONG, place)
         wait_for(lambda place=place: is_training(place))
         start = time.monotonic()

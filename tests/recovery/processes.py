@@ -63,7 +63,7 @@ def described(folder: Path) -> Path:
 
 
 def weights(run: Path) -> torch.Tensor:
-    """All numbers of the last checkpoint: network, optimiser, averages."""
+    """All numbers of the last checkpoint: network, optimizer, averages."""
     opened = RunFolder.open(run)
     found = latest(run / CHECKPOINTS, print, opened.owner)
     assert found is not None

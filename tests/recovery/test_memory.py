@@ -36,7 +36,7 @@ def use_of(process: int) -> Use:
 
 
 def points(folder: Path) -> None:
-    """A table of labelled points, half of which are held out."""
+    """A table of labeled points, half of which are held out."""
     draw = random.Random(0)
     rows = [(draw.gauss(0, 1), draw.gauss(0, 1)) for _ in range(2 * STEPS_PER_EPOCH)]
     lines = [f"{x:.4f},{y:.4f},{'up' if x > 0 else 'down'}\n" for x, y in rows]

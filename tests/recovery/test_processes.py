@@ -55,7 +55,7 @@ print(sorted(task.read_text().strip() for task in Path("/proc/self/task").glob("
 LEAVING = """
 from glws.training._world import join_world, leave_world
 world = join_world()
-import torch._dynamo  # as the optimisers do, once training begins
+import torch._dynamo  # as the optimizers do, once training begins
 world.wait()
 leave_world()
 """

@@ -161,9 +161,9 @@ def test_a_process_holds_the_features_of_its_part_only(tmp_path: Path) -> None:
     whole, part = peak(about, None), peak(about, (2, 16))
     own = features.nbytes / 16
     bookkeeping = rows * 8 * 8  # some columns of whole numbers
-    stretch = 3 * own  # rows as arrow has them, as columns, as a matrix, before they are added to the others
+    row_batch = 3 * own  # rows as arrow has them, as columns, as a matrix, before they are added to the others
     assert whole > features.nbytes
-    assert part < own + bookkeeping + stretch < features.nbytes / 2
+    assert part < own + bookkeeping + row_batch < features.nbytes / 2
 
 
 def peak(about: dict[str, Any], part: tuple[int, int] | None) -> int:

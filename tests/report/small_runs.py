@@ -16,7 +16,7 @@ DRAWING = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><title>a
 
 
 def instance(seed: int, **changes: Any) -> Instance:
-    """A grey image with a prediction and a posterior over three classes."""
+    """A gray image with a prediction and a posterior over three classes."""
     generator = np.random.default_rng(seed)
     prediction, posterior = generator.dirichlet(np.ones(3), 2)
     image = generator.integers(0, 256, (1, 5, 7), dtype=np.uint8)
@@ -30,7 +30,7 @@ def small_run(**changes: Any) -> RunContent:
         {"epoch": n + 1, "step": 5 * n + 5, "loss": 2.0 - 0.3 * n, "train_accuracy": a - 0.1, "test_accuracy": a}
         for n, a in enumerate(accuracies)
     ]
-    table = instance(5, image=None, features={"height": 1.75, "colour": "red"})
+    table = instance(5, image=None, features={"height": 1.75, "color": "red"})
     run = RunContent(
         name="small",
         command="glws train --data toy",

@@ -66,7 +66,7 @@ def test_a_narrow_window_shows_everything_without_scrolling_sideways(runs: list[
         assert answer["shown"] == answer["images"] == PageReader(document).tags.count("img") > 0
 
 
-def test_colours_follow_the_system(runs: list[RunContent], tmp_path: Path) -> None:
+def test_colors_follow_the_system(runs: list[RunContent], tmp_path: Path) -> None:
     document = page(runs[:1])
     light, dark = (looked_at(document, tmp_path, scheme) for scheme in (LIGHT, DARK))
     assert (light["background"], light["ink"]) == ("rgb(255, 255, 255)", "rgb(29, 39, 51)")

@@ -57,7 +57,7 @@ def test_values_too_large_to_draw_are_gaps() -> None:
     assert polylines(run_charts(log)[0].plot) == [2, 2]
 
 
-def test_a_run_keeps_its_colour_where_another_lacks_the_number() -> None:
+def test_a_run_keeps_its_color_where_another_lacks_the_number() -> None:
     logs = [[{"epoch": 1, "loss": 1.0}], [{"epoch": 1, "loss": 2.0, "entropy": 0.5}]]
     charts = {chart.heading: chart for chart in comparison_charts(["a", "b"], logs)}
     second = charts["loss"].legend[1]

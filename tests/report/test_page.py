@@ -167,7 +167,7 @@ def test_what_was_known_is_shown_in_words_sizes_and_a_drawing() -> None:
 def test_images_are_shown_as_images_and_tables_as_values() -> None:
     read = PageReader(page([small_run()]))
     assert sum(source.startswith("data:image/png;base64,") for source in read.values("src")) == 3
-    assert {"height", "1.75", "colour", "red"} <= set(read.texts)
+    assert {"height", "1.75", "color", "red"} <= set(read.texts)
 
 
 @pytest.mark.parametrize(("label", "is_wrong"), [(0, False), (2, True), (None, False)])

@@ -22,9 +22,9 @@ def decoded(data: bytes) -> np.ndarray:
         assert struct.unpack(">I", data[place + 8 + size : place + 12 + size])[0] == zlib.crc32(name + body)
         chunks[name], place = body, place + 12 + size
     assert list(chunks) == [b"IHDR", b"IDAT", b"IEND"]
-    width, height, depth, colour, *rest = struct.unpack(">IIBBBBB", chunks[b"IHDR"])
+    width, height, depth, color, *rest = struct.unpack(">IIBBBBB", chunks[b"IHDR"])
     assert (depth, rest) == (8, [0, 0, 0])
-    channels = {0: 1, 2: 3}[colour]
+    channels = {0: 1, 2: 3}[color]
     rows = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), np.uint8).reshape(height, 1 + width * channels)
     assert not rows[:, 0].any()
     return rows[:, 1:].reshape(height, width, channels).transpose(2, 0, 1)

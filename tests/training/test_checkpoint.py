@@ -17,7 +17,7 @@ from glws.errors import CheckpointError, DataError, FileError
 from glws.training import _checkpoint as module
 from glws.training import latest
 from glws.training._checkpoint import Checkpoint, load, save, sound
-from glws.training._sealed import read_sealed
+from glws.training._checksummed import read_checksummed
 from glws.training._tensor_file import TensorFile
 
 V1 = Path(__file__).parent / "fixtures" / "v1" / "checkpoints"
@@ -294,5 +294,5 @@ def test_a_checkpoint_of_the_first_format_loads():
 
 
 def v1_owner() -> str:
-    run = read_sealed(V1.parent / "run.json", "run")
+    run = read_checksummed(V1.parent / "run.json", "run")
     return str(run["config"]["sha256"])

@@ -15,7 +15,7 @@ from damage import everything
 
 from glws.errors import CheckpointError
 from glws.training._checkpoint import load
-from glws.training._sealed import write_sealed
+from glws.training._checksummed import write_checksummed
 from glws.training._tensor_file import encoded, write_tensors
 
 # Sealed as we would, so that only the content can give them away
@@ -85,7 +85,7 @@ def forged(folder: Path, content: bytes, **changes: object) -> Path:
     (folder / str(stored["file"])).write_bytes(content)
     stored |= {"size": len(content), "sha256": hashlib.sha256(content).hexdigest(), **changes}
     path = folder / "step-000001.json"
-    write_sealed(path, "checkpoint", {"step": 1, "facts": {}, "tensors": stored})
+    write_checksummed(path, "checkpoint", {"step": 1, "facts": {}, "tensors": stored})
     return path
 
 

@@ -58,7 +58,7 @@ WRONG_VALUES: dict[type[Any], dict[str, list[Any]]] = {
         "test": ["", 1],
         "folder": ["", 1],
         "views": ["", None],
-        "standardise": [1, "yes", None],
+        "standardize": [1, "yes", None],
     },
     NamedConfig: {"name": ["", 3, None], "options": [[1]]},
     MethodConfig: {"name": ["", 3, None], "options": [[1]], "recipe": ["mine", "", True]},

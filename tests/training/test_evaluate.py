@@ -10,7 +10,7 @@ from glws import infer
 from glws.data import ShardInstances, WeakDataset
 from glws.evaluation import scores
 from glws.kinds import Labels, Proportions
-from glws.training import Labelled, World, held_out_scores, labelled_scores, log_probs_of, posteriors
+from glws.training import Labeled, World, held_out_scores, labeled_scores, log_probs_of, posteriors
 from glws.training import _evaluate as evaluate
 
 WEIGHTS = torch.tensor([[1.0, -0.5], [0.3, 0.2], [-1.0, 0.7]], dtype=torch.float64)
@@ -90,12 +90,12 @@ def test_a_group_that_the_predictions_rule_out_is_counted_and_left_out() -> None
     assert (found.log_likelihood, found.impossible) == (0.0, 1)
 
 
-def test_labelled_scores_are_the_plain_numbers_of_the_evaluation() -> None:
+def test_labeled_scores_are_the_plain_numbers_of_the_evaluation() -> None:
     x = data().instances.take(torch.arange(30))
     labels = torch.arange(30) % 3 - 1  # some are not known
     labels[labels == 1] = 0
     labels[:5] = 1
-    found, expected = labelled_scores(Labelled.of(x, labels), predict), scores(predict(x), labels).as_dict()
+    found, expected = labeled_scores(Labeled.of(x, labels), predict), scores(predict(x), labels).as_dict()
     assert found == pytest.approx({name: value for name, value in expected.items() if isinstance(value, float)})
     assert "accuracy" in found
 

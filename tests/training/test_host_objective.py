@@ -65,5 +65,5 @@ def test_what_the_device_answers_alone_is_left_to_it(monkeypatch: pytest.MonkeyP
     counts = WeakDataset(torch.zeros(6, 1), [[0, 1, 2], [3, 4, 5]], Proportions.of([1, 2]))
     batch, views = counts.batch([torch.arange(2)]), {"strong": torch.zeros(6, 2)}
     assert loss_on_host(GLWS(), step_of(batch, views)) is not None
-    monkeypatch.setattr("glws.inference._forms.Counts.is_unwatched", lambda form, device: True)
+    monkeypatch.setattr("glws.inference._forms.Counts.is_capturable", lambda form, device: True)
     assert loss_on_host(GLWS(), step_of(batch, views)) is None

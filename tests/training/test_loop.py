@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from glws.data import Groups, WeakDataset
 from glws.data.augment import views
 from glws.errors import CheckpointError, DataError
-from glws.evaluation import as_if_even, scores
+from glws.evaluation import balanced_posterior, scores
 from glws.kinds import ClassCounts, Labels, Proportions, Unlabeled
 from glws.methods import GLWS, AbstractMethod, Epoch, Setup, State, Step, Supervised
 from glws.models import build
-from glws.training import Fitted, Labelled, Observer, RunFolder, Snapshots, Training, TrainingConfig, World, fit
+from glws.training import Fitted, Labeled, Observer, RunFolder, Snapshots, Training, TrainingConfig, World, fit
 
 
 def bags(seed: int = 0, number: int = 12) -> WeakDataset:
@@ -36,7 +36,7 @@ def trained(data: WeakDataset, folder: Path | None = None, **options: object) ->
     wanted = {"epochs": 4, "batch_size": 5, "learning_rate": 0.05, "save_every": 0.0, **options}
     config = TrainingConfig(**wanted)  # type: ignore[arg-type]
     model = build("mlp", [4], 2, torch.Generator().manual_seed(1), hidden=[8], dropout=0.3)
-    test = Labelled.of(data.instances.take(torch.arange(20)), torch.arange(20) % 2)
+    test = Labeled.of(data.instances.take(torch.arange(20)), torch.arange(20) % 2)
     with opened(folder) as run:
         return fit(model, data, method(config), config, test=test, held_out=bags(7), snapshots=Snapshots(run, 0.0))
 
@@ -98,7 +98,7 @@ def test_a_training_that_was_asked_to_stop_goes_on_to_the_same_bits(
 
     def once(observer: Observer) -> Fitted:
         model = build("mlp", [4], 2, torch.Generator().manual_seed(1), hidden=[8], dropout=0.3)
-        test = Labelled.of(data.instances.take(torch.arange(20)), torch.arange(20) % 2)
+        test = Labeled.of(data.instances.take(torch.arange(20)), torch.arange(20) % 2)
         with opened(tmp_path / "cut") as run:
             others = {"snapshots": Snapshots(run, 1e9), "observer": observer}
             return fit(model, data, method(config), config, test=test, held_out=bags(7), **others)
@@ -153,7 +153,7 @@ def test_batch_norm_of_an_average_is_that_of_batches_as_they_were_trained_on(vie
 def test_an_average_with_batch_norm_that_was_cut_off_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     given = {"average": 0.9, "evaluate_average": True, "epochs": 4, "batch_size": 5, "evaluate_every": 2}
     config, data = TrainingConfig(learning_rate=0.05, save_every=0.0, **given), bags()  # type: ignore[arg-type]
-    test = Labelled.of(data.instances.take(torch.arange(20)), torch.arange(20) % 2)
+    test = Labeled.of(data.instances.take(torch.arange(20)), torch.arange(20) % 2)
 
     def once(folder: Path, observer: Observer) -> Fitted:
         with opened(folder) as run:
@@ -292,7 +292,7 @@ def test_shares_of_classes_change_how_tests_are_judged_and_nothing_else() -> Non
     plain, told = trained(bags()), trained(bags(), shares=[0.95, 0.05])
     assert same_weights(plain.model, told.model)
     x, labels = bags().instances.take(torch.arange(20)), torch.arange(20) % 2
-    even = as_if_even(plain.predict(x), torch.tensor([0.95, 0.05]))
+    even = balanced_posterior(plain.predict(x), torch.tensor([0.95, 0.05]))
     torch.testing.assert_close(told.judged(x), even)
     assert torch.equal(told.predict(x), plain.predict(x))
     assert torch.equal(plain.judged(x), plain.predict(x))

@@ -18,8 +18,8 @@ from damage import damaged, everything, overwrite
 from glws.errors import CheckpointError, ConfigError, DataError, FileError, GlwsError, RunError
 from glws.training import RunFolder
 from glws.training._checkpoint import Checkpoint
-from glws.training._sealed import write_sealed
-from glws.training._surroundings import git_state
+from glws.training._checksummed import write_checksummed
+from glws.training._environment import git_state
 
 V1 = Path(__file__).parent / "fixtures" / "v1"
 CONFIG = {"data": "digits", "lr": 1e-05, "classes": ["no", "1e5", "ü\n"], "deep": {"none": None, "inf": math.inf}}
@@ -41,7 +41,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def finished(path: Path) -> Path:
-    """A run with two checkpoints, three rows, two artefacts and a result."""
+    """A run with two checkpoints, three rows, two artifacts and a result."""
     with RunFolder.create(path, CONFIG, seed=3) as run:
         for step in (1, 2, 3):
             run.metrics.append({"step": step, "loss": 1 / step})
@@ -315,10 +315,10 @@ def test_the_place_in_the_metrics_belongs_to_the_folder(path):
         run.save(1, Checkpoint({}, {"metrics": 1}))
 
 
-# Artefacts
+# Artifacts
 
 
-def test_an_artefact_is_replaced_as_a_whole(finished):
+def test_an_artifact_is_replaced_as_a_whole(finished):
     with RunFolder.resume(finished) as run:
         run.write_tensors("predictions", {"other": torch.ones(1)})
         assert list(run.read_tensors("predictions")) == ["other"]
@@ -394,7 +394,7 @@ def test_a_file_of_another_run_is_noticed(name, finished, tmp_path):
 def test_hostile_run_files_are_refused_in_one_line(path):
     RunFolder.create(path, CONFIG, seed=0).close()
     for content in ([], {}, {"config": 1}, {"config": {"size": 1 << 40, "sha256": "a"}}, {"config": {"size": True}}):
-        write_sealed(path / "run.json", "run", content)
+        write_checksummed(path / "run.json", "run", content)
         with pytest.raises(FileError, match=r"run\.json: expected ") as caught:
             RunFolder.open(path)
         assert "\n" not in str(caught.value)

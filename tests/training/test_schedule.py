@@ -1,4 +1,4 @@
-"""Learning rates along the way, what is decayed, and an optimiser that goes on where it was."""
+"""Learning rates along the way, what is decayed, and an optimizer that goes on where it was."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_frozen_weights_are_left_alone() -> None:
 @pytest.mark.parametrize(
     "options", [{}, {"optimizer": "adam"}, {"optimizer": "sgd"}, {"optimizer": "sgd", "momentum": 0.0}]
 )
-def test_an_optimiser_that_was_stored_goes_on_to_the_same_bits(options: dict[str, object]) -> None:
+def test_an_optimizer_that_was_stored_goes_on_to_the_same_bits(options: dict[str, object]) -> None:
     config = TrainingConfig(learning_rate=0.1, **options)  # type: ignore[arg-type]
 
     def model() -> nn.Linear:

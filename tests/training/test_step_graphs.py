@@ -49,9 +49,9 @@ class CalledAgain:
 def called(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything can be recorded, by calling it."""
     monkeypatch.setattr(step_graphs, "Replayed", CalledAgain)
-    monkeypatch.setattr("glws.inference._forms.AbstractForm.is_unwatched", lambda form, device: True)
+    monkeypatch.setattr("glws.inference._forms.AbstractForm.is_capturable", lambda form, device: True)
     for kind in (Counts, JointCounts, PresenceSet, ExpectedCount):
-        monkeypatch.setattr(kind, "is_unwatched", lambda form, device: True)
+        monkeypatch.setattr(kind, "is_capturable", lambda form, device: True)
 
 
 def bags(num_classes: int, weak: Callable[[Tensor, list[int]], Any], width: int = 5) -> WeakDataset:

@@ -19,7 +19,7 @@ from glws.data import WeakDataset
 from glws.kinds import Labels, Proportions
 from glws.methods import GLWS
 from glws.models import build
-from glws.training import Labelled, RunFolder, Snapshots, TrainingConfig, World, fit
+from glws.training import Labeled, RunFolder, Snapshots, TrainingConfig, World, fit
 from glws.training._world import join_world, leave_world
 
 STEPS_PER_EPOCH = 5
@@ -43,7 +43,7 @@ def trained(world: World, steps: int, precision: str, folder: Path) -> list[floa
     config = TrainingConfig(epochs=steps // STEPS_PER_EPOCH, batch_size=(5, 2), precision=precision, clip=1.0,
                             learning_rate=0.02, schedule="constant")  # type: ignore[arg-type]  # fmt: skip
     model = build("mlp", [5], 2, torch.Generator().manual_seed(1), hidden=[16])
-    test = Labelled.of(x, (x[:, 0] > 0).long())
+    test = Labeled.of(x, (x[:, 0] > 0).long())
     if world.is_first:
         run = RunFolder.resume(folder) if RunFolder.holds_run(folder) else RunFolder.create(folder, {"a": 1}, seed=0)
     world.wait()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from glws.experiment import Job, JobConfig, Outcome
     from glws.training import RunFolder, World
 
-SIGNALLED = 128
+SIGNALED = 128
 SMALL_NETWORK = 1_000_000
 """With fewer weights than this, threads spend more time on waiting for each other than on work."""
 NAMELESS = "note: nothing told which class is which, so classes may be exchanged; a few true labels would settle it"
@@ -226,12 +226,12 @@ def _run(job: Job, run: RunFolder, world: World) -> None:
     with run:
         if world.is_first:
             store_input(run, job.data)
-        observer = watching(console, "accuracy" if job.names_are_known else "matched_accuracy")
+        observer = watching(console, "accuracy" if job.names_are_identified else "matched_accuracy")
         outcome = job.finish(run, observer, lambda line: console.print(f"note: {line}", markup=False))
     if outcome.stopped_by is not None:
         if world.is_first:
             typer.echo(f"glws: stopped and saved; go on with: glws train --resume {outcome.folder}", err=True)
-        raise typer.Exit(SIGNALLED + outcome.stopped_by)
+        raise typer.Exit(SIGNALED + outcome.stopped_by)
     if world.is_first:
         _conclude(console, job, outcome)
 
@@ -266,7 +266,7 @@ def _conclude(console: Console, job: Job, outcome: Outcome) -> None:
         known = int((job.data.test.labels >= 0).sum())
         exact, balanced = found["accuracy"], found["balanced_accuracy"]
         lines.append(f"test accuracy {exact:.1%} (balanced {balanced:.1%}) on {known:,} instances, last epoch")
-        if not job.names_are_known:
+        if not job.names_are_identified:
             lines.append(f"matched accuracy {found['matched_accuracy']:.1%}: that after the best renaming of classes")
     else:
         lines.append("test accuracy not known: there are no true labels to test on")
@@ -277,7 +277,7 @@ def _conclude(console: Console, job: Job, outcome: Outcome) -> None:
             told += f"; by them {weak['estimated_accuracy']:.1%} of instances are right"
             told += f", give or take {2 * weak['estimated_accuracy_error']:.1%}"
         lines.append(told)
-    if not job.names_are_known:
+    if not job.names_are_identified:
         lines.append(NAMELESS)
     lines += [f"warning: {warning}" for warning in outcome.warnings[-1:]]
     lines.append(f"report: {outcome.report}")

@@ -254,9 +254,9 @@ class WeakDataset:
     def regrouped(self, generator: torch.Generator) -> WeakDataset:
         """The same data with the instances of samples of one population dealt out anew among their groups.
 
-        Only kinds that say so (`interchangeable`) change; group sizes stay, and so does what is known of each group.
+        Only kinds that say so (`exchangeable_sets`) change; group sizes stay, and so does what is known of each group.
         """
-        dealt = [_dealt(groups, weak, generator) for groups, weak in zip(self.groups, self.weak, strict=True)]
+        dealt = [_this_epoch(groups, weak, generator) for groups, weak in zip(self.groups, self.weak, strict=True)]
         return WeakDataset(self.instances, dealt, self.weak, self.evidence, check=False)
 
     def batches(self, num_batches: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
@@ -268,8 +268,8 @@ class WeakDataset:
                 yield self.batch(chosen)
 
 
-def _dealt(groups: Groups, weak: AbstractSupervision, generator: torch.Generator) -> Groups:
-    population = weak.interchangeable()
+def _this_epoch(groups: Groups, weak: AbstractSupervision, generator: torch.Generator) -> Groups:
+    population = weak.exchangeable_sets()
     if population is None:
         return groups
     member = population.cpu().repeat_interleave(groups.lengths)

@@ -104,12 +104,12 @@ def examine(
     return sorted(findings, key=lambda finding: ("error", "warning", "note").index(finding.level))
 
 
-def names_are_known(data: WeakDataset) -> bool:
+def names_are_identified(data: WeakDataset) -> bool:
     """Whether no two classes can be exchanged in all that is known; where some can, predictions may be right but for
     their names, and `matched_accuracy` is what tells.
 
     >>> from glws.kinds import PairSimilarity
-    >>> names_are_known(WeakDataset(torch.zeros(4, 1), [[0, 1], [2, 3]], PairSimilarity.of([True, False])))
+    >>> names_are_identified(WeakDataset(torch.zeros(4, 1), [[0, 1], [2, 3]], PairSimilarity.of([True, False])))
     False
     """
     return next(_exchangeable(_parts(data), data.weak[0].num_classes), None) is None

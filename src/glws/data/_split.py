@@ -29,7 +29,7 @@ def split(data: WeakDataset, share: float, generator: torch.Generator) -> tuple[
 
     A group is never cut, and groups that have an instance in common stay together, whatever their kinds; only where
     that would hold out less than half of what is wanted (bags drawn with replacement are all connected, and the few
-    that are not are short ones) are groups held out one by one. Unlabeled sets (kinds that are `interchangeable`) are
+    that are not are short ones) are groups held out one by one. Unlabeled sets (kinds that are `exchangeable_sets`) are
     split by instances: every set keeps its prior and at least one instance, and the held-out instances of a population
     form groups of their own, no larger than its sets.
 
@@ -83,7 +83,7 @@ class _Table:
             torch.cat([groups.indices for groups in data.groups]).numpy(),
             np.repeat(np.arange(len(lengths)), lengths),
             np.cumsum([0, *(len(groups) for groups in data.groups)]),
-            tuple(weak.interchangeable() is not None for weak in data.weak),
+            tuple(weak.exchangeable_sets() is not None for weak in data.weak),
             len(data.instances),
         )
 
@@ -277,7 +277,7 @@ def _cut(groups: Groups, weak: AbstractSupervision, held: Mask) -> tuple[Part, P
     owners = torch.repeat_interleave(torch.arange(len(groups)), groups.lengths)
     lengths = torch.bincount(owners[~is_held], minlength=len(groups))
     kept = Groups(torch.cat([lengths.new_zeros(1), lengths.cumsum(0)]), groups.indices[~is_held])
-    population = weak.interchangeable()
+    population = weak.exchangeable_sets()
     assert population is not None
     sets, members = [], []
     for number in torch.unique(population[owners[is_held]]):

@@ -20,7 +20,7 @@ from glws.errors import ConfigError, DataError
 from glws.estimator._network import MakeModel, NetworkLearner
 from glws.estimator._posteriors import first_posterior, informed_rows, row_posterior
 from glws.estimator._soft_em import SoftEM, class_table, is_open, log_probs
-from glws.estimator._targets import BuildKind, Known, Reading
+from glws.estimator._targets import BuildKind, ParsedTargets, TargetParser
 from glws.estimator._tools import check_tools
 from glws.methods import AbstractMethod
 
@@ -51,7 +51,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     `recipe="published"` trains as the authors of the method did, where that is known: what they chose replaces the
     usual learning rate, weight decay, batch size and layers, and whatever is given replaces it.
     Without `epochs` there are about 1,000 steps in 20 to 100 passes through the groups, and fewer for large data, as
-    everywhere (`glws.training._length`). Features are standardised first, unless `standardise=False`.
+    everywhere (`glws.training._length`). Features are standardized first, unless `standardize=False`.
 
     With a `base_estimator`, any classifier that has `predict_proba` and takes `sample_weight`, EM fits it to weighted
     copies of the rows, `rounds` times, cross-fitted over `folds` (see `SoftEM`). It gets the features as they are.
@@ -95,7 +95,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weight_decay: float | None = None,
         recipe: Literal["published"] | None = None,
         training_options: Mapping[str, Any] | None = None,
-        standardise: bool = True,
+        standardize: bool = True,
         start: Literal["network", "even"] = "network",
         rounds: int = 5,
         folds: int = 3,
@@ -116,7 +116,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.weight_decay = weight_decay
         self.recipe = recipe
         self.training_options = training_options
-        self.standardise = standardise
+        self.standardize = standardize
         self.start = start
         self.rounds = rounds
         self.folds = folds
@@ -140,15 +140,15 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.posterior_ = row_posterior(self._log_probs(features), known).probs
         return self
 
-    def _fit_network(self, features: Array, known: Known, seed: int) -> None:
-        scaling = scaling_of(features, features[0], len(features)) if self.standardise else None
+    def _fit_network(self, features: Array, known: ParsedTargets, seed: int) -> None:
+        scaling = scaling_of(features, features[0], len(features)) if self.standardize else None
         names = getattr(self, "feature_names_in_", [f"x{number}" for number in range(features.shape[1])])
         for line in lost_values(features, scaling, names):
             warnings.warn(line, stacklevel=3)
         self.scaler_ = Standardizer.of(scaling, features.shape[1])
         self.network_, self.loss_curve_ = self._learner(seed).fit(self.scaler_.transform(features), known)
 
-    def _fit_base(self, features: Any, known: Known, seed: int) -> None:
+    def _fit_base(self, features: Any, known: ParsedTargets, seed: int) -> None:
         begun = first_posterior(known, features.shape[0])
         rows = np.flatnonzero(informed_rows(known, features.shape[0], seed))
         if not len(rows):
@@ -203,7 +203,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         features = self._features(X, is_new=False)
-        reading = Reading(self.kind, self.kind_options, list(self.classes_), is_new=False)
+        reading = TargetParser(self.kind, self.kind_options, list(self.classes_), is_new=False)
         known = reading.known(y, groups, features.shape[0])
         if known.labels is not None:
             return _accuracy(self._decided(features), known.labels, sample_weight)
@@ -225,8 +225,8 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     # ------------------------------------------------------------ what was given
 
-    def _reading(self) -> Reading:
-        return Reading(self.kind, self.kind_options, self.classes)
+    def _reading(self) -> TargetParser:
+        return TargetParser(self.kind, self.kind_options, self.classes)
 
     def _features(self, X: Any, is_new: bool) -> Any:
         tags = get_tags(self).input_tags

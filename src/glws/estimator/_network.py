@@ -17,8 +17,8 @@ from glws._rules import check_keys
 from glws._seeds import derived_generator, derived_seed
 from glws.data import WeakDataset
 from glws.errors import ConfigError
-from glws.estimator._targets import Known
-from glws.evaluation import as_if_even
+from glws.estimator._targets import ParsedTargets
+from glws.evaluation import balanced_posterior
 from glws.methods import AbstractMethod, State, build_method
 from glws.models import build
 from glws.training import Fitted, Observer, Snapshots, Training, TrainingConfig, World
@@ -41,7 +41,7 @@ class Network:
 
     def decided(self, features: Array) -> NDArray[np.int64]:
         """The most likely class of each row; where it was told `shares`, the best for balanced accuracy."""
-        return np.asarray(as_if_even(torch.from_numpy(self.log_probs(features)), self.shares).argmax(1).numpy())
+        return np.asarray(balanced_posterior(torch.from_numpy(self.log_probs(features)), self.shares).argmax(1).numpy())
 
     @torch.no_grad()
     def log_probs(self, features: Array) -> Array:
@@ -64,7 +64,7 @@ class NetworkLearner:
     training: Mapping[str, Any]
     seed: int
 
-    def fit(self, features: Array, known: Known) -> tuple[Network, list[float]]:
+    def fit(self, features: Array, known: ParsedTargets) -> tuple[Network, list[float]]:
         """The trained network, and the loss of each epoch."""
         method = self._method()
         data = WeakDataset(torch.as_tensor(features, dtype=torch.float32), list(known.groups), list(known.weak))

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from glws.estimator._targets import Known
+from glws.estimator._targets import ParsedTargets
 
 GROUPS_AT_ONCE = 256
 Array = NDArray[np.float64]
@@ -33,13 +33,13 @@ class RowPosterior(NamedTuple):
     log_likelihood: Array
 
 
-def row_posterior(log_probs: Array, known: Known) -> RowPosterior:
+def row_posterior(log_probs: Array, known: ParsedTargets) -> RowPosterior:
     """The posterior of the rows that these predictions, [rows, classes], are of.
 
     >>> from glws.data import Groups
     >>> from glws.kinds import Labels, Proportions
     >>> weak = (Proportions.of([1]), Labels.of([0], 2))
-    >>> known = Known(np.arange(2), (Groups.of([[0, 1]]), Groups.of([[0]])), weak)
+    >>> known = ParsedTargets(np.arange(2), (Groups.of([[0, 1]]), Groups.of([[0]])), weak)
     >>> row_posterior(np.log([[0.5, 0.5], [0.8, 0.2], [0.3, 0.7]]), known).probs.round(2)
     array([[1. , 0. ],
            [0.8, 0.2],
@@ -56,16 +56,16 @@ def row_posterior(log_probs: Array, known: Known) -> RowPosterior:
             told.index_add_(0, rows, _messages(answer.marginals[real], predicted[rows]))
             times.index_add_(0, rows, torch.ones(len(rows), 1).double())
             likelihoods.append(answer.log_likelihood)
-    probs, damped = (_normalised(predicted + part, predicted).numpy() for part in (told, told / times.clamp_min(1)))
+    probs, damped = (_normalized(predicted + part, predicted).numpy() for part in (told, told / times.clamp_min(1)))
     return RowPosterior(probs, damped, torch.cat([torch.zeros(0), *likelihoods]).double().numpy())
 
 
-def first_posterior(known: Known, num_rows: int) -> RowPosterior:
+def first_posterior(known: ParsedTargets, num_rows: int) -> RowPosterior:
     """What is known before anything is predicted: under even predictions, or as the kind says to begin.
 
     >>> from glws.data import Groups
     >>> from glws.kinds import Proportions
-    >>> known = Known(np.arange(2), (Groups.of([[0, 1, 2, 3]]),), (Proportions.of([1]),))
+    >>> known = ParsedTargets(np.arange(2), (Groups.of([[0, 1, 2, 3]]),), (Proportions.of([1]),))
     >>> first_posterior(known, 5).probs[3:]
     array([[0.75, 0.25],
            [0.5 , 0.5 ]])
@@ -74,7 +74,7 @@ def first_posterior(known: Known, num_rows: int) -> RowPosterior:
     begun = np.full((num_rows, num_classes), 1 / num_classes)
     others = []
     for groups, weak in zip(known.groups, known.weak, strict=True):
-        guess = weak.first_guess()
+        guess = weak.initial_posterior()
         if guess is None:
             others.append((groups, weak))
             continue
@@ -82,14 +82,14 @@ def first_posterior(known: Known, num_rows: int) -> RowPosterior:
         begun[groups.indices.numpy()] = guess.double()[owners].numpy()
     members, kinds = zip(*others, strict=True) if others else ((), ())
     with np.errstate(divide="ignore"):
-        return row_posterior(np.log(begun), Known(known.classes, members, kinds))
+        return row_posterior(np.log(begun), ParsedTargets(known.classes, members, kinds))
 
 
-def informed_rows(known: Known, num_rows: int, seed: int) -> NDArray[np.bool_]:
+def informed_rows(known: ParsedTargets, num_rows: int, seed: int) -> NDArray[np.bool_]:
     """Which rows anything is known of: those whose posterior is not just the prediction, whatever is predicted."""
     drawn = np.random.default_rng(seed).dirichlet(np.ones(len(known.classes)), num_rows)
     change = np.abs(row_posterior(np.log(drawn), known).probs - drawn).max(1)
-    return np.asarray(change > 1e-9)  # rounding of a normalised product of doubles
+    return np.asarray(change > 1e-9)  # rounding of a normalized product of doubles
 
 
 def _messages(marginals: Tensor, predicted: Tensor) -> Tensor:
@@ -97,7 +97,7 @@ def _messages(marginals: Tensor, predicted: Tensor) -> Tensor:
     return torch.where(predicted > -torch.inf, marginals.double().log() - predicted, 0.0)
 
 
-def _normalised(total: Tensor, predicted: Tensor) -> Tensor:
+def _normalized(total: Tensor, predicted: Tensor) -> Tensor:
     """Probabilities; the predictions again where the groups of a row contradict each other."""
     contradictory = (total == -torch.inf).all(1, keepdim=True)
     return torch.where(contradictory, predicted, total).softmax(1)

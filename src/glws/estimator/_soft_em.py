@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from glws.errors import DataError
 from glws.estimator._posteriors import RowPosterior, row_posterior
-from glws.estimator._targets import Known
+from glws.estimator._targets import ParsedTargets
 
 Array = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -47,7 +47,7 @@ class SoftEM:
     folds: int
     seed: int
 
-    def fit(self, features: Any, known: Known, begun: RowPosterior, rows: Numbers) -> Learned:
+    def fit(self, features: Any, known: ParsedTargets, begun: RowPosterior, rows: Numbers) -> Learned:
         """Starts from a first posterior, and learns from these rows; true labels need no round."""
         _check_not_chosen(known)
         damped, probs, losses = begun.damped, begun.probs, []
@@ -100,7 +100,7 @@ def class_table(learner: Any, features: Any, num_classes: int) -> Array:
     return table
 
 
-def folds_of(known: Known, rows: Numbers, folds: int, seed: int) -> Numbers:
+def folds_of(known: ParsedTargets, rows: Numbers, folds: int, seed: int) -> Numbers:
     """The fold of each of the rows: groups that hang together in one, or rows by themselves if all do."""
     together = components(known)[rows]
     names, together = np.unique(together, return_inverse=True)
@@ -110,7 +110,7 @@ def folds_of(known: Known, rows: Numbers, folds: int, seed: int) -> Numbers:
     return np.asarray((order % min(folds, len(names)))[together], np.int64)
 
 
-def components(known: Known) -> Numbers:
+def components(known: ParsedTargets) -> Numbers:
     """A number for each row, the same for rows that groups connect."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
@@ -124,7 +124,7 @@ def components(known: Known) -> Numbers:
     return np.asarray(connected_components(edges, directed=False)[1][:num_rows], np.int64)
 
 
-def _check_not_chosen(known: Known) -> None:
+def _check_not_chosen(known: ParsedTargets) -> None:
     """Weights of rows cannot say that groups were chosen: that is no sum over rows."""
     for groups, weak in zip(known.groups, known.weak, strict=True):
         if weak.form(groups.lengths).taken is not None:

@@ -31,7 +31,7 @@ ONE_CLASS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class ParsedTargets:
     """What is known of the rows: names of the classes, and kind by kind the groups and their weak labels.
 
     `labels` are the class numbers of the rows, `UNKNOWN` where there is none, if plain labels were given.
@@ -44,7 +44,7 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Reading:
+class TargetParser:
     """How `y` is to be understood: the kind it is of, options of that kind, and the names of the classes.
 
     `is_new`: something is to be learned from it, so that labels must be of more than one class.
@@ -55,7 +55,7 @@ class Reading:
     classes: Sequence[Any] | None = None
     is_new: bool = True
 
-    def known(self, y: Any, groups: Any, num_rows: int) -> Known:
+    def known(self, y: Any, groups: Any, num_rows: int) -> ParsedTargets:
         """What `y` and `groups` say of so many rows; what does not fit together is a `DataError`."""
         if self.classes is not None and missing_labels(np.asarray(self.classes)).any():
             raise DataError(f"classes are named {_listed(np.asarray(self.classes))}, {NO_CLASS}")
@@ -74,17 +74,17 @@ class Reading:
 
     # ------------------------------------------------------------ a label or a set of candidates for each row
 
-    def _of_rows(self, y: Any, num_rows: int) -> Known:
+    def _of_rows(self, y: Any, num_rows: int) -> ParsedTargets:
         mask = _mask(y)
         if mask is not None:
             _check_length(len(mask), num_rows)
             classes = self._classes(mask.shape[1])
-            return Known(classes, (Groups.singles(num_rows),), (PartialLabels.of(mask),))
+            return ParsedTargets(classes, (Groups.singles(num_rows),), (PartialLabels.of(mask),))
         values = _column(y)
         _check_length(len(values), num_rows)
         classes, numbers = self._labels(values)
         weak = Labels(torch.from_numpy(numbers), len(classes))
-        return Known(classes, (Groups.singles(num_rows),), (weak,), numbers)
+        return ParsedTargets(classes, (Groups.singles(num_rows),), (weak,), numbers)
 
     def _labels(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Classes, and the number of each value's; several classes occur where something is learned."""
@@ -97,18 +97,18 @@ class Reading:
 
     # ------------------------------------------------------------ kinds as objects
 
-    def _of_weak(self, y: Weak, groups: Any, num_rows: int) -> Known:
+    def _of_weak(self, y: Weak, groups: Any, num_rows: int) -> ParsedTargets:
         weak = (y,) if isinstance(y, AbstractSupervision) else tuple(y)
         given = [groups] if isinstance(y, AbstractSupervision) else _for_each_kind(groups, len(weak))
         members = tuple(groups_of(part, num_rows, len(kind)) for part, kind in zip(given, weak, strict=True))
         for part, kind in zip(members, weak, strict=True):
             if len(part) != len(kind):
                 raise DataError(f"{type(kind).__name__}: there are {len(part)} groups but {len(kind)} weak labels")
-        return Known(self._classes(weak[0].num_classes), members, weak)
+        return ParsedTargets(self._classes(weak[0].num_classes), members, weak)
 
     # ------------------------------------------------------------ numbers or texts of a named kind
 
-    def _of_values(self, y: Any, groups: Any, num_rows: int) -> Known:
+    def _of_values(self, y: Any, groups: Any, num_rows: int) -> ParsedTargets:
         values = self._without_gaps(np.asarray(y))
         if groups is None and isinstance(self.kind, str) and self.kind.split(".")[0] not in SINGLE:
             raise DataError(
@@ -118,9 +118,9 @@ class Reading:
         values = per_group(values, members, num_rows, is_by_row=groups is None or _is_column(groups))
         if callable(self.kind):
             weak = self.kind(values)
-            return Known(self._classes(weak.num_classes), (members,), (weak,))
+            return ParsedTargets(self._classes(weak.num_classes), (members,), (weak,))
         classes, weak = self._named(values, members)
-        return Known(classes, (members,), (weak,))
+        return ParsedTargets(classes, (members,), (weak,))
 
     def _without_gaps(self, values: NDArray[Any]) -> NDArray[Any]:
         """`UNKNOWN` in place of None and NaN where a kind knows it; a function is given the values as they are."""

@@ -22,7 +22,7 @@ class DataConfig:
     `table` is the YAML file that describes the table; `source` the name of a data set, `setting` how it is weakened and
     `options` the sizes of that. `positive` are the positive classes of settings of two classes. `held_out` is the share
     of the groups that nothing is learned from; they give the scores that need no labels. `test` describes a table with
-    true labels to test on; without it a source is tested on its test part, a table on the labelled instances of the
+    true labels to test on; without it a source is tested on its test part, a table on the labeled instances of the
     groups that are held out. `folder` is where sources lie. `views` names the augmentation, "auto" that of the source.
     """
 
@@ -35,7 +35,7 @@ class DataConfig:
     test: str | None = checked(None, nothing_or(text()))
     folder: str | None = checked(None, nothing_or(text()))
     views: str = checked("auto", text())
-    standardise: bool = checked(True, switch())
+    standardize: bool = checked(True, switch())
 
     def __post_init__(self) -> None:
         check(self, "data")

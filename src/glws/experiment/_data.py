@@ -18,7 +18,7 @@ from glws.data.weaken import simulated
 from glws.errors import ConfigError, DataError
 from glws.experiment._config import DataConfig
 from glws.experiment._provenance import OnRead
-from glws.training import Labelled, World
+from glws.training import Labeled, World
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class JobData:
     look: Views
     input_shape: tuple[int, ...]
     held_out: WeakDataset | None = None
-    test: Labelled | None = None
+    test: Labeled | None = None
     labels: Tensor | None = None
     feature_names: tuple[str, ...] = ()
     group_names: tuple[Any, ...] = ()
@@ -94,7 +94,7 @@ def _from_source(config: DataConfig, seed: int) -> JobData:
         classes=asked.classes,
         look=_views(config.views, config.source),
         input_shape=_shape(data),
-        test=Labelled.of(asked.test.inputs, asked.test.labels),
+        test=Labeled.of(asked.test.inputs, asked.test.labels),
         labels=torch.as_tensor(asked.train.labels) if is_whole else None,
         folded=(1, 8, 8) if config.source == "digits" else None,
     )
@@ -110,7 +110,7 @@ def _from_table(config: DataConfig, scaling: Mapping[str, Tensor] | None, world:
     keep("table", config.table, table.data_hash(summed))
     if not table.blocks:
         raise DataError(f"{config.table}: it describes no weak labels to learn from")
-    if config.standardise and scaling is None:
+    if config.standardize and scaling is None:
         scaling = table.scaling(summed)
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
@@ -132,14 +132,14 @@ def _from_table(config: DataConfig, scaling: Mapping[str, Tensor] | None, world:
     )
 
 
-def _test_table(path: str, table: Table, scaling: Mapping[str, Tensor] | None, keep: Keep) -> Labelled:
+def _test_table(path: str, table: Table, scaling: Mapping[str, Tensor] | None, keep: Keep) -> Labeled:
     found = read_table(Path(path))
     keep("test", path, found.data_hash())
     if found.labels is None:
         raise DataError(f"{path}: a table to test on needs a column of true labels; name it by `label:`")
     if found.classes != table.classes:
         raise DataError(f"{path}: expected the classes {', '.join(table.classes)}, found {', '.join(found.classes)}")
-    return Labelled.of(found.instances(scaling), found.labels)
+    return Labeled.of(found.instances(scaling), found.labels)
 
 
 def _split(made: JobData, config: DataConfig, seed: int) -> JobData:
@@ -151,17 +151,17 @@ def _split(made: JobData, config: DataConfig, seed: int) -> JobData:
         return made
     test = made.test
     if test is None and made.labels is not None:
-        test = _labelled_part(made.whole, held_out, made.labels)
+        test = _labeled_part(made.whole, held_out, made.labels)
     return replace(made, train=kept, held_out=held_out, test=test)
 
 
-def _labelled_part(data: WeakDataset, held_out: WeakDataset, labels: Tensor) -> Labelled | None:
+def _labeled_part(data: WeakDataset, held_out: WeakDataset, labels: Tensor) -> Labeled | None:
     members = torch.unique(torch.cat([groups.indices for groups in held_out.groups]))
     members = members[labels[members] >= 0]
     if not len(members):
         return None
     shard = data.instances if isinstance(data.instances, ShardInstances) else None
-    return Labelled.of(data.instances.take(members) if shard is None else shard.subset(members), labels[members])
+    return Labeled.of(data.instances.take(members) if shard is None else shard.subset(members), labels[members])
 
 
 def own_part(data: JobData) -> JobData:
@@ -181,12 +181,12 @@ def _groups_here(groups: Groups, instances: ShardInstances) -> Tensor:
     return (foreign == 0).nonzero()[:, 0]
 
 
-def _test_here(test: Labelled) -> Labelled | None:
+def _test_here(test: Labeled) -> Labeled | None:
     if not isinstance(test.instances, ShardInstances):
         return test
     numbers = torch.arange(len(test.instances))
     here = numbers[test.instances.is_here(numbers)]
-    return Labelled.of(test.instances.values, test.labels[here]) if len(here) else None
+    return Labeled.of(test.instances.values, test.labels[here]) if len(here) else None
 
 
 def _shape(data: WeakDataset) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from glws._files import write_text
-from glws.data import check_learnable, names_are_known
+from glws.data import check_learnable, names_are_identified
 from glws.errors import RunError
 from glws.evaluation import scores
 from glws.experiment._config import JobConfig, config_of
@@ -91,9 +91,9 @@ class Job:
         return cls(replace(config, training=training.config), data, training)
 
     @cached_property
-    def names_are_known(self) -> bool:
+    def names_are_identified(self) -> bool:
         """Whether what it learns from, or the prior its method is told, says which class is which."""
-        return self.training.method.needs_prior or names_are_known(self.data.train)
+        return self.training.method.needs_prior or names_are_identified(self.data.train)
 
     def begin(self, folder: Path | None = None, command: Sequence[str] | None = None) -> RunFolder:
         """A new run folder for it; without a path the next free runs/NAME-NUMBER."""

@@ -16,7 +16,7 @@ from glws.data import Groups, Instances, read_table
 from glws.data.augment import AUGMENTATIONS, Views, views
 from glws.data.tables import read_description
 from glws.errors import CheckpointError, DataError, RunError
-from glws.evaluation import as_if_even
+from glws.evaluation import balanced_posterior
 from glws.experiment._config import DataConfig, JobConfig, config_of
 from glws.experiment._content import CONTENT, INPUT, file_rows
 from glws.experiment._data import JobData, job_data
@@ -80,7 +80,7 @@ class Trained(NamedTuple):
         asked = replace(self.config.data, held_out=0.0, test=None)
         if table is None:
             return asked
-        return replace(asked, table=str(table), source=None, views=self.look, standardise=self.scaling is not None)
+        return replace(asked, table=str(table), source=None, views=self.look, standardize=self.scaling is not None)
 
     def on_read(self, report: Report) -> OnRead:
         """Reports it when a table that the run was trained on has changed since."""
@@ -189,7 +189,7 @@ def predictions(
         groups = [Groups(torch.from_numpy(block.offsets), torch.from_numpy(block.members)) for block in found.blocks]
     predict = used.predictor(_shape(instances), allow_code, report)
     log_probs = log_probs_of(instances, predict).double()
-    labels = as_if_even(log_probs, used.config.training.shares).argmax(1)
+    labels = balanced_posterior(log_probs, used.config.training.shares).argmax(1)
     order = np.argsort(rows, kind="stable")
     columns = {"row": rows, "label": _named(labels, used.classes), **_columns(log_probs.exp(), used.classes)}
     columns |= _columns_of_own_group(predict, instances, groups, used.classes)

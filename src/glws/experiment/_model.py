@@ -22,9 +22,9 @@ BY_SHAPE = {(1, 28, 28): "lenet5", (3, 32, 32): "wrn_28_2"}
 def job_model(
     config: NamedConfig, input_shape: Sequence[int], num_classes: int, seed: int, allow_code: bool = False
 ) -> nn.Module:
-    """A network of the catalogue; with `allow_code` also one of the user's own, as package.module:Class.
+    """A network of the catalog; with `allow_code` also one of the user's own, as package.module:Class.
 
-    "auto" is LeNet-5 for images of 28 x 28, WideResNet-28-2 for 32 x 32 in colour, ResNet-18 for other images, and an
+    "auto" is LeNet-5 for images of 28 x 28, WideResNet-28-2 for 32 x 32 in color, ResNet-18 for other images, and an
     MLP for tables. A class of the user's own is called with the shape of an instance and the number of classes.
     """
     name = usual_model(input_shape) if config.name == "auto" else config.name

@@ -22,7 +22,7 @@ from glws.inference._forms import PresenceWeights as PresenceWeights
 from glws.inference._forms import Selected as Selected
 from glws.inference._forms import Solution as Solution
 from glws.inference._forms import TableWeights as TableWeights
-from glws.inference._forms import normalised as normalised
+from glws.inference._forms import normalized as normalized
 from glws.inference._forms import only_counted as only_counted
 from glws.inference._forms import real_instances as real_instances
 from glws.inference._forms import resized as resized

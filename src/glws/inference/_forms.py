@@ -132,7 +132,7 @@ class AbstractForm(ABC):
         """The same knowledge, its tensors on another device."""
         return self._mapped(lambda value: sent(value, device))
 
-    def is_unwatched(self, device: torch.device) -> bool:
+    def is_capturable(self, device: torch.device) -> bool:
         """Whether that device answers without the host looking at a value: then a CUDA graph can record the answer."""
         return self.is_plain and device.type == "cuda"
 
@@ -206,7 +206,7 @@ class TableWeights(AbstractForm):
 
     def _solve_in_logs(self, inside: Tensor, fits: Tensor, potentials: Tensor) -> Answer:
         scores = self._scores(inside)
-        log_z, share = normalised(scores.flatten(1), fits)
+        log_z, share = normalized(scores.flatten(1), fits)
         table = share.view_as(scores)
         marginals = torch.stack([_summed(table, place) for place in range(self.size)], 1)
         return log_z.to(potentials.dtype), resized(marginals, potentials.shape[1]).to(potentials.dtype)
@@ -219,12 +219,12 @@ class TableWeights(AbstractForm):
         self, potentials: Tensor, lengths: Tensor, num_samples: int, generator: torch.Generator | None = None
     ) -> Int[Tensor, "n groups instances"]:
         """Entries drawn with their shares."""
-        _, share = normalised(self._scores(potentials).flatten(1), lengths == self.size)
+        _, share = normalized(self._scores(potentials).flatten(1), lengths == self.size)
         return self._labelings(draws(share, num_samples, generator), potentials)
 
     def entropy(self, potentials: Tensor, lengths: Tensor) -> Float[Tensor, "groups"]:
         """That of the shares of the entries."""
-        return entropies(normalised(self._scores(potentials).flatten(1), lengths == self.size)[1])
+        return entropies(normalized(self._scores(potentials).flatten(1), lengths == self.size)[1])
 
     def _scores(self, potentials: Tensor) -> Float[Tensor, "groups *classes"]:
         inside, scores = resized(potentials.double(), self.size), self.log_weights.double()
@@ -248,7 +248,7 @@ def resized(values: Float[Tensor, "groups instances classes"], instances: int) -
     return values if values.shape[1] == instances else pad(values, (0, 0, 0, instances - values.shape[1]))
 
 
-def normalised(scores: Float[Tensor, "groups entries"], fits: Bool[Tensor, "groups"]) -> tuple[Tensor, Tensor]:
+def normalized(scores: Float[Tensor, "groups entries"], fits: Bool[Tensor, "groups"]) -> tuple[Tensor, Tensor]:
     """Log of the sum of exp(scores), and the shares in it; -inf and zeros in groups that do not fit."""
     allowed = torch.where(fits[:, None], scores, -torch.inf)
     top = allowed.amax(1, keepdim=True)
@@ -283,7 +283,7 @@ class PresenceWeights(AbstractForm):
         log_none, none = closed.absent(potentials.double(), real, self.counted)
         log_some, some = closed.present(potentials.double(), real, self.counted)
         log_parts = torch.stack([log_none, log_some], 1) + self.log_weights.double()
-        log_z, mixture = normalised(log_parts, torch.ones_like(lengths, dtype=torch.bool))
+        log_z, mixture = normalized(log_parts, torch.ones_like(lengths, dtype=torch.bool))
         marginals = mixture[:, 0, None, None] * none + mixture[:, 1, None, None] * some
         return log_z.to(potentials.dtype), marginals.to(potentials.dtype)
 
@@ -354,9 +354,9 @@ class Selected(AbstractForm):
         """The engine of its form."""
         return self.form.engine(size)
 
-    def is_unwatched(self, device: torch.device) -> bool:
+    def is_capturable(self, device: torch.device) -> bool:
         """Where both are."""
-        return self.form.is_unwatched(device) and self.taken.is_unwatched(device)
+        return self.form.is_capturable(device) and self.taken.is_capturable(device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -372,7 +372,7 @@ class Counts(AbstractForm):
         """Counts have an engine of their own."""
         return "counts"
 
-    def is_unwatched(self, device: torch.device) -> bool:
+    def is_capturable(self, device: torch.device) -> bool:
         """The kernels for hard counts are, and samples are asked about as hard counts."""
         return isinstance(self.weights, counts.Exactly | counts.Sampled) and gpu.can_answer(device)
 

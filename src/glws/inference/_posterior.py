@@ -26,8 +26,8 @@ class Posterior:
     log_likelihood: log Z = log p(w | x), -inf where no labeling is possible. Differentiable.
     marginals:      q_j(k) = p(y_j = k | x, w), 0 in padding and in impossible groups. Not differentiable: it is the
                     target of the M-step, and the gradient of log Z.
-    log_taken:      log p(taken | x) of groups that got into the data by what is known of them (`Selected`), else None.
-                    log_likelihood is then log p(w | x, taken) = log Z - log_taken. Differentiable.
+    log_selection:  log p(selected | x) of groups that were sampled conditional on their weak label (`Selected`), else
+                    None. log_likelihood is then log p(w | x, selected) = log Z - log_selection. Differentiable.
     error:          how far the posterior of an instance may be off in each group: an estimate that covers the true
                     error in more than 95 % of random groups; 0 for groups that are exact, None if all of them are.
     """
@@ -35,7 +35,7 @@ class Posterior:
     log_likelihood: Float[Tensor, "groups"]
     marginals: Float[Tensor, "groups instances classes"]
     _problem: Problem = field(repr=False)
-    log_taken: Float[Tensor, "groups"] | None = None
+    log_selection: Float[Tensor, "groups"] | None = None
     error: Float[Tensor, "groups"] | None = None
     _engine: str | None = field(default=None, repr=False)
 
@@ -58,10 +58,10 @@ class Posterior:
 
     @property
     def log_z(self) -> Float[Tensor, "groups"]:
-        """log Z itself, whose gradient is `marginals`; log_likelihood where there is no `log_taken`."""
-        if self.log_taken is None:
+        """log Z itself, whose gradient is `marginals`; log_likelihood where there is no `log_selection`."""
+        if self.log_selection is None:
             return self.log_likelihood
-        return torch.where(self.impossible, self.log_likelihood, self.log_likelihood + self.log_taken)
+        return torch.where(self.impossible, self.log_likelihood, self.log_likelihood + self.log_selection)
 
     @property
     def impossible(self) -> Bool[Tensor, "groups"]:
@@ -129,7 +129,7 @@ def infer(
         Z      = Σ_y A(y) Π_j e_j(y_j) p_j(y_j)              log_likelihood = log Z
         q_j(k) = Σ_{y: y_j = k} A(y) Π_j e_j(y_j) p_j(y_j) / Z     marginals
 
-    `log_probs` need not be normalised; `weak` is one automaton for all groups or one for each; `lengths` makes groups
+    `log_probs` need not be normalized; `weak` is one automaton for all groups or one for each; `lengths` makes groups
     ragged, and padding may hold anything, NaN included; `evidence` is log e_j(k). `engine`: "auto" takes the fastest;
     "trellis" and "enumeration" (the oracle) answer anything. The gradient of log Z with respect to
     log_probs is q, by an explicit rule. Of groups that got into the data by what is known of them (`Selected`)
@@ -152,20 +152,20 @@ def infer(
     if engine not in ENGINES:
         raise DataError(f"engine must be one of {', '.join(ENGINES)}, found {engine!r}")
     asked = problem(log_probs, weak, lengths, evidence)
-    log_taken = _log_taken(asked, log_probs, engine)
-    return _posterior(_answer(_Question(asked, engine)), asked, log_taken)
+    log_selection = _log_selection(asked, log_probs, engine)
+    return _posterior(_answer(_Question(asked, engine)), asked, log_selection)
 
 
-def _posterior(answer: Solution, asked: Problem, log_taken: Tensor | None) -> Posterior:
+def _posterior(answer: Solution, asked: Problem, log_selection: Tensor | None) -> Posterior:
     log_z, marginals, engine, error = answer
-    if log_taken is None:
+    if log_selection is None:
         return Posterior(log_z, marginals, asked, None, error, engine)
-    ratio = log_z - log_taken
+    ratio = log_z - log_selection
     undivided = (log_z.detach() == -torch.inf) | ratio.detach().isnan()  # impossible, or too large for a float
-    return Posterior(torch.where(undivided, log_z, ratio), marginals, asked, log_taken, error, engine)
+    return Posterior(torch.where(undivided, log_z, ratio), marginals, asked, log_selection, error, engine)
 
 
-def _log_taken(asked: Problem, log_probs: Tensor, engine: str = "auto") -> Float[Tensor, "groups"] | None:
+def _log_selection(asked: Problem, log_probs: Tensor, engine: str = "auto") -> Float[Tensor, "groups"] | None:
     """log Σ_y p(taken | y) p(y | x): evidence about the labels has no part in it."""
     if asked.form.taken is None:
         return None
@@ -195,8 +195,8 @@ def infer_two(
     ahead = Solution(log_z[:groups], marginals[:groups], engine, errors[0])
     behind = Solution(log_z[groups:].detach(), marginals[groups:], engine, errors[1])
     return (
-        _posterior(ahead, first, _log_taken(first, log_probs)),
-        _posterior(behind, second, _log_taken(second, seen)),
+        _posterior(ahead, first, _log_selection(first, log_probs)),
+        _posterior(behind, second, _log_selection(second, seen)),
     )
 
 

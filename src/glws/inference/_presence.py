@@ -72,5 +72,5 @@ def _chain(
 
 
 def _shares(logs: Float[Tensor, "*places entries"]) -> Float[Tensor, "*places entries"]:
-    """Normalised over the last axis; 0 where all are -inf."""
+    """Normalized over the last axis; 0 where all are -inf."""
     return logs.softmax(-1).nan_to_num(0.0)

@@ -37,7 +37,7 @@ _LOOKS: ContextVar[bool] = ContextVar("looks", default=True)
 
 
 @contextmanager
-def without_waiting() -> Iterator[None]:
+def skip_nan_check() -> Iterator[None]:
     """Inside, predictions on a GPU are not searched for NaN, which the host would have to wait for: it comes out again.
 
     Training looks at its loss instead, once in an epoch.

@@ -148,7 +148,7 @@ def backward(
     trellis: Trellis,
     alphas: list[Float[Tensor, "groups states"]],
 ) -> Float[Tensor, "groups instances classes"]:
-    """q_j(k), from α and a β that is carried along; each row is normalised by itself, so that its scale is free."""
+    """q_j(k), from α and a β that is carried along; each row is normalized by itself, so that its scale is free."""
     num_states = trellis.log_start.shape[1]
     marginals = torch.zeros_like(phi)
     beta = trellis.log_final
@@ -156,14 +156,14 @@ def backward(
         onward = beta.gather(1, trellis.targets) + _taking(phi[:, step], trellis)
         through = alphas[step].gather(1, trellis.sources) + onward
         alive = (step < lengths)[:, None]
-        share = torch.where(alive, _normalised(through), 0.0)
+        share = torch.where(alive, _normalized(through), 0.0)
         marginals[:, step].scatter_add_(1, trellis.symbols, share)
         arrived = _log_sum_into(onward, trellis.sources, num_states)
         beta = torch.where(alive, arrived - _finite(arrived.amax(1, keepdim=True)), beta)
     return marginals
 
 
-def _normalised(scores: Float[Tensor, "groups arcs"]) -> Float[Tensor, "groups arcs"]:
+def _normalized(scores: Float[Tensor, "groups arcs"]) -> Float[Tensor, "groups arcs"]:
     """exp(scores) with rows that sum to 1, or to 0 where nothing is possible."""
     if scores.shape[1] == 0:
         return scores
@@ -276,5 +276,5 @@ def entropy(
         held = torch.where((step < lengths)[:, None], following, held)
         alpha, _ = _advanced(alpha, phi, lengths, trellis, step, _log_sum_into)
     ends = alpha + trellis.log_final
-    share = _normalised(ends)
+    share = _normalized(ends)
     return torch.where(share > 0, share * (held - share.clamp_min(torch.finfo(share.dtype).tiny).log()), 0.0).sum(1)

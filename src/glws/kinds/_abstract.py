@@ -59,14 +59,14 @@ class AbstractSupervision(ABC):
     def log_weight(self, group: int, labels: Sequence[int]) -> float:
         """log p(w | y) of one labeling of one group, in plain Python: the definition."""
 
-    def first_guess(self) -> Float[Tensor, "groups classes"] | None:
+    def initial_posterior(self) -> Float[Tensor, "groups classes"] | None:
         """What each instance of a group may be taken for before anything is learned, None to start from what is known.
 
         For kinds that give all instances of a group the same posterior until the model tells them apart.
         """
         return None
 
-    def told_shares(self) -> Float[Tensor, "classes"] | None:
+    def class_prior(self) -> Float[Tensor, "classes"] | None:
         """How frequent the classes are among all instances, where whoever chose the groups tells it; None otherwise."""
         return None
 
@@ -81,7 +81,7 @@ class AbstractSupervision(ABC):
         """Which classes occur in each group, where exactly that is known; None otherwise."""
         return None
 
-    def interchangeable(self) -> Int[Tensor, "groups"] | None:
+    def exchangeable_sets(self) -> Int[Tensor, "groups"] | None:
         """A number for each group, the same for groups of one population: their instances may be dealt out anew.
 
         None, the default, where a group is what it is. What is known of a sample of a population (`Unlabeled`) holds

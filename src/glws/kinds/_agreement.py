@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from glws.automata import Automaton
-from glws.inference import AbstractForm, Answer, Labelings, TableWeights, normalised, resized
+from glws.inference import AbstractForm, Answer, Labelings, TableWeights, normalized, resized
 
 ENTRIES_AT_ONCE = 1 << 22
 """Tables are written down for so many pairs at a time that they have about so many entries."""
@@ -36,8 +36,8 @@ class Agreement(AbstractForm):
         different = self.log_different.double()[:, None, None] + log_sum_of_others(partners)
         scores = inside + torch.logaddexp(same, different)
         fits = lengths == 2
-        log_z, first = normalised(scores[:, 0], fits)
-        _, second = normalised(scores[:, 1], fits)
+        log_z, first = normalized(scores[:, 0], fits)
+        _, second = normalized(scores[:, 1], fits)
         marginals = resized(torch.stack([first, second], 1), potentials.shape[1])
         return log_z.to(potentials.dtype), marginals.to(potentials.dtype)
 

@@ -28,14 +28,14 @@ class ExpectedCount(AbstractProjection):
         q_j(k) ∝ φ_j(k) exp(θ [k is counted]),   one θ for each group such that Σ_j q_j(counted) = share · n
 
     For two classes q_j = σ(z_j + θ). log_likelihood = Σ_j log Σ_k φ_j(k) exp(θ [k is counted]) - θ · share · n: minus
-    that relative entropy if the predictions are normalised, and for a whole number share · n the Chernoff bound on the
+    that relative entropy if the predictions are normalized, and for a whole number share · n the Chernoff bound on the
     log-probability of this count. Its gradient is q, as everywhere. It is -inf where certain predictions leave no room.
     """
 
     counted: Bool[Tensor, "groups classes"]
     share: Float[Tensor, "groups"]
 
-    def is_unwatched(self, device: torch.device) -> bool:
+    def is_capturable(self, device: torch.device) -> bool:
         """Where a kernel searches."""
         return gpu.can_answer(device)
 

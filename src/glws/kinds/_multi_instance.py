@@ -46,7 +46,7 @@ class MultiInstance(LearnsNoise):
     Groups are often chosen by their report: as many of either sort, say, while by chance nearly every long group would
     have a counted instance. Their labels are then not those of groups as they come, and a model that is told nothing of
     it finds too few instances of the counted class. With `share`, the share of that class among all instances, what is
-    modelled is p(w | x, taken) for groups that were taken with a probability in proportion to
+    modeled is p(w | x, taken) for groups that were taken with a probability in proportion to
 
         (share of groups reported w in these data) / P(reported w | the size of the group, `share`)
 
@@ -113,7 +113,7 @@ class MultiInstance(LearnsNoise):
         """How many classes there are."""
         return len(self.counted)
 
-    def told_shares(self) -> Float[Tensor, "classes"] | None:
+    def class_prior(self) -> Float[Tensor, "classes"] | None:
         """Those of `share`, all counted classes alike and all others alike."""
         if self.share is None:
             return None

@@ -37,7 +37,7 @@ class PairComparison(AbstractTableKind, LearnsNoise):
     `ties="paper"`: tie = 1, the paper's figure. These weights are no probabilities of the observed order: a constant
     prediction has Z = 1, the best there is, and training ends there unless the classes are balanced.
 
-    `ties="code"`: what the released training step computes: the predictions are normalised over the two *instances*
+    `ties="code"`: what the released training step computes: the predictions are normalized over the two *instances*
     for each class instead of over the classes, then weighted as in the paper. The targets depend only on which of the
     two has the higher log-probability: a soft ranking rule. Only its marginals mean something; leave its likelihood
     out of the loss, as the released code does. To reproduce released numbers give `infer` logits instead of log_probs.
@@ -121,7 +121,7 @@ class PairComparison(AbstractTableKind, LearnsNoise):
 
 @dataclass(frozen=True, eq=False)
 class ReleasedComparison(AbstractProjection):
-    """Pairs whose predictions are normalised over the two instances, class by class, before the weights."""
+    """Pairs whose predictions are normalized over the two instances, class by class, before the weights."""
 
     log_weights: Float[Tensor, "groups classes classes"]
 

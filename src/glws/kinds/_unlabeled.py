@@ -147,13 +147,13 @@ class Unlabeled(AbstractSupervision):
         found = sum(bool(self.counted[label]) for label in labels)
         return _log_weight(self, group, found, len(labels))
 
-    def first_guess(self) -> Float[Tensor, "groups classes"]:
+    def initial_posterior(self) -> Float[Tensor, "groups classes"]:
         """The prior, shared out among the counted classes; the rest among the others."""
         counted = self.counted.to(self.prior)
         inside, outside = counted / counted.sum(), (1 - counted) / (1 - counted).sum().clamp_min(1)
         return self.prior[:, None] * inside + (1 - self.prior[:, None]) * outside
 
-    def interchangeable(self) -> Int[Tensor, "groups"] | None:
+    def exchangeable_sets(self) -> Int[Tensor, "groups"] | None:
         """Groups with the same prior are samples of one population, unless the rest of it is told."""
         return None if self.count == "dataset" else torch.unique(self.prior, return_inverse=True)[1]
 

@@ -68,12 +68,12 @@ class UnlabeledClasses(AbstractSupervision):
         """Raises: there is none."""
         raise DataError(f"UnlabeledClasses {MESSAGE}")
 
-    def interchangeable(self) -> Int[Tensor, "groups"]:
+    def exchangeable_sets(self) -> Int[Tensor, "groups"]:
         """Groups with the same prior are samples of one population."""
         population: Tensor = torch.unique(self.prior, dim=0, return_inverse=True)[1]
         return population
 
-    def first_guess(self) -> Float[Tensor, "groups classes"]:
+    def initial_posterior(self) -> Float[Tensor, "groups classes"]:
         """The prior."""
         return self.prior
 
@@ -107,7 +107,7 @@ class ExpectedShares(AbstractProjection):
         q_j(k) ∝ φ_j(k) exp(θ_k),   with θ such that Σ_j q_j(k) = share(k) · n for every class
 
     log_likelihood = Σ_j log Σ_k φ_j(k) exp(θ_k) - n Σ_k θ_k share(k): minus the relative entropy between q and the
-    predictions, if those are normalised. -inf where certain predictions leave no room, or so extreme ones that no θ is
+    predictions, if those are normalized. -inf where certain predictions leave no room, or so extreme ones that no θ is
     found.
     """
 

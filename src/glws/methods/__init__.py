@@ -3,10 +3,10 @@
 from glws.methods._abstract import AbstractMethod as AbstractMethod
 from glws.methods._abstract import Epoch as Epoch
 from glws.methods._abstract import Setup as Setup
-from glws.methods._catalogue import METHODS as METHODS
-from glws.methods._catalogue import build_method as build_method
-from glws.methods._catalogue import fixed_options as fixed_options
-from glws.methods._catalogue import method_class as method_class
+from glws.methods._catalog import METHODS as METHODS
+from glws.methods._catalog import build_method as build_method
+from glws.methods._catalog import fixed_options as fixed_options
+from glws.methods._catalog import method_class as method_class
 from glws.methods._em import GLWS as GLWS
 from glws.methods._recipe import Recipe as Recipe
 from glws.methods._step import Network as Network

@@ -44,7 +44,7 @@ class AbstractMethod(ABC):
     """A way to learn from weak labels. A method is a frozen dataclass of its options; it holds no tensors itself.
 
     The training loop calls `check`, `init` and `modules` once, `begin_epoch` and `end_epoch` around each epoch, and for
-    each step `loss`, then (after the optimiser) `update`. What changes between steps lives in the state, a dictionary
+    each step `loss`, then (after the optimizer) `update`. What changes between steps lives in the state, a dictionary
     of tensors: it is saved with every checkpoint, so that a run that was cut off goes on with the same bits.
     """
 
@@ -104,7 +104,7 @@ class AbstractMethod(ABC):
         """The loss of one step."""
 
     def update(self, step: Step) -> None:  # noqa: B027
-        """Called after the optimiser's step; may change the state."""
+        """Called after the optimizer's step; may change the state."""
 
     def restored_modules(self, weights: Mapping[str, Tensor]) -> nn.ModuleDict:
         """The networks that `group_probs` asks, from the weights that a checkpoint stores of `modules`."""

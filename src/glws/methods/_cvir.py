@@ -214,7 +214,7 @@ def _numbers(epoch: Epoch, kind: type[Labels] | type[Unlabeled], held_out: bool)
 
 
 def _instances_of_sets(data: WeakDataset) -> tuple[Int[Tensor, "positives"], Int[Tensor, "others"]]:
-    """The distinct instances that are labelled, and those that are only unlabeled."""
+    """The distinct instances that are labeled, and those that are only unlabeled."""
     parts = zip(data.weak, data.groups, strict=True)
     by_kind = {type(weak): torch.unique(groups.indices.cpu()) for weak, groups in parts}
     positive, unlabeled = by_kind[Labels], by_kind[Unlabeled]

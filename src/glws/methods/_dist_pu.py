@@ -45,7 +45,7 @@ class DistPU(AbstractPositiveUnlabeled):
     `first_entropy` is μ₁, `second_entropy` μ₂, `mixup` ν, `mixed_entropy` κ, `concentration` a; `prior` overrides π. A
     batch without positives, or without unlabeled instances, lacks the terms that are about them.
 
-    Differences: nothing is clamped, as losses are functions of logits; the optimiser goes on in the second stage, where
+    Differences: nothing is clamped, as losses are functions of logits; the optimizer goes on in the second stage, where
     the released code takes a new one with a smaller step. The paper's λ = max(λ, 1-λ) changes nothing: exchanging λ
     with 1-λ and τ with its inverse is the same loss, and they are as likely.
     """

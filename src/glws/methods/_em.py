@@ -107,7 +107,7 @@ class GLWS(AbstractMethod):
         return progress.epoch < wanted
 
     def _first_guess(self, step: Step, part: BatchPart) -> Tensor | None:
-        return part.weak.first_guess() if self.is_starting(step.batch, step.progress) else None
+        return part.weak.initial_posterior() if self.is_starting(step.batch, step.progress) else None
 
 
 def _distance(log_probs: Tensor, guess: Tensor, lengths: Tensor) -> Float[Tensor, ""]:

@@ -165,7 +165,7 @@ def ramped(progress: Progress, ramp: float) -> float:
 
 @contextmanager
 def frozen_statistics() -> Iterator[None]:
-    """Batch norms that run in here normalise as they did, by their batch when training, but remember nothing of it."""
+    """Batch norms that run in here normalize as they did, by their batch when training, but remember nothing of it."""
     changed: list[_BatchNorm] = []
 
     def forget(module: nn.Module, _: object) -> None:

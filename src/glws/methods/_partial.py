@@ -64,10 +64,10 @@ class WeightedCandidates(AbstractCandidateMethod):
     They differ in when the weights for the next visit of an instance are taken. "same_pass" is PRODEN: from the
     predictions that the loss was computed with (Lv, Xu, Feng, Niu, Geng, Sugiyama, "Progressive Identification of True
     Labels for Partial-Label Learning", ICML 2020). "fresh_pass" is RC, the risk-consistent method of Feng et al.,
-    NeurIPS 2020: from a second look at the batch after the optimiser's step, with the network in the mode it trains in.
+    NeurIPS 2020: from a second look at the batch after the optimizer's step, with the network in the mode it trains in.
 
     The mask is that of the candidates at every visit: a weight that has once become 0 may grow again (in the authors'
-    code of PRODEN it may not). The factor 1/2 of RC's risk, which changes no minimiser, is left out.
+    code of PRODEN it may not). The factor 1/2 of RC's risk, which changes no minimizer, is left out.
     """
 
     summary: ClassVar[str] = "candidates weighted by predictions, PRODEN (Lv et al., 2020), RC (Feng et al., 2020)"
@@ -118,8 +118,8 @@ class LeveragedWeighted(AbstractCandidateMethod):
         loss = mean_i [ Σ_{j in S_i} w_ij ψ(z_j) + β Σ_{j not in S_i} w_ij ψ(-z_j) ]
 
     "lws" is the sigmoid form, ψ(z) = σ(-z); in the cross-entropy form "lwc" the two terms are -log p_j and
-    -log(1 - p_j). The weights are first 1/K, then, from a second look at the batch after the optimiser's step, p_j
-    normalised among the candidates and among the others, each by themselves (0 where there are no others). The sigmoid
+    -log(1 - p_j). The weights are first 1/K, then, from a second look at the batch after the optimizer's step, p_j
+    normalized among the candidates and among the others, each by themselves (0 where there are no others). The sigmoid
     is flat far from 0: a class that large first steps have made everybody's first choice, or nobody's, stays so for
     long. It wants smaller steps than the others.
 
@@ -182,14 +182,14 @@ class LeveragedWeighted(AbstractCandidateMethod):
 
 @dataclass(frozen=True)
 class RCR(AbstractCandidateMethod):
-    """Consistency regularisation: nothing for classes outside the set, and all views agree with what they said before.
+    """Consistency regularization: nothing for classes outside the set, and all views agree with what they said before.
 
     Wu, Wang, Zhang, "Revisiting Consistency Regularization for Deep Partial Label Learning", ICML 2022:
 
         loss = -mean_i Σ_{j not in S_i} log(1 - p_j(first view)) + λ_t mean_i Σ_views KL(c_i | p(view))
 
     λ_t = weight · min(t / ramp_epochs, 1) in epoch t, counted from 0. The confidences c are first 1 / |S_i|, then, from
-    the same passes and held fixed, the geometric mean over the views, restricted to the candidates and normalised.
+    the same passes and held fixed, the geometric mean over the views, restricted to the candidates and normalized.
 
     Each view goes through the network by itself. The code released with the paper of GLWS takes the mean over views
     instead of the sum, so that its weight is a third of this one's, and all views as one batch.

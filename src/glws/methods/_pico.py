@@ -49,7 +49,7 @@ class PiCO(AbstractCandidateMethod):
     key view by the moving averages of both networks, without gradient. ỹ is the candidate with the largest prediction.
     In each step:
 
-        u = argmax_{j in S} q · μ_j, then μ_ỹ ← γ μ_ỹ + (1 - γ) q one instance after another, and μ is normalised
+        u = argmax_{j in S} q · μ_j, then μ_ỹ ← γ μ_ỹ + (1 - γ) q one instance after another, and μ is normalized
         s ← φ s + (1 - φ) onehot(u), from epoch `warm_up_epochs` on         s first 1 / |S|
         loss = -mean Σ_j s_j log p_j + contrast_weight · contrast
 

@@ -27,7 +27,7 @@ class RiskParts(NamedTuple):
 
 
 class Sets(NamedTuple):
-    """Rows of the labelled positives and of the unlabeled instances, and the share of positives among the latter."""
+    """Rows of the labeled positives and of the unlabeled instances, and the share of positives among the latter."""
 
     positive: Int[Tensor, "positives"]
     unlabeled: Int[Tensor, "unlabeled"]
@@ -52,7 +52,7 @@ def positive_unlabeled_parts(
 class AbstractPositiveUnlabeled(AbstractMethod):
     """A method for `Labels`, all of class 1, beside `Unlabeled` groups: their share of positives is in the kind."""
 
-    takes: ClassVar[str] = "labelled positives beside unlabeled instances"
+    takes: ClassVar[str] = "labeled positives beside unlabeled instances"
     kinds: ClassVar[tuple[tuple[type[AbstractSupervision], ...], ...]] = ((Labels, Unlabeled),)
 
     def check(self, data: WeakDataset) -> None:
@@ -172,8 +172,8 @@ def unlabeled_share(part: BatchPart) -> float:
 
 def sets_of(batch: Batch, device: torch.device) -> Sets:
     """The two sets of a batch of positive and unlabeled data."""
-    (labelled,), (unlabeled,) = parts_of(batch, Labels), parts_of(batch, Unlabeled)
-    return Sets(members(labelled).to(device), members(unlabeled).to(device), unlabeled_share(unlabeled))
+    (labeled,), (unlabeled,) = parts_of(batch, Labels), parts_of(batch, Unlabeled)
+    return Sets(members(labeled).to(device), members(unlabeled).to(device), unlabeled_share(unlabeled))
 
 
 def no_loss(values: Float[Tensor, "rows *others"]) -> Float[Tensor, ""]:

@@ -15,7 +15,7 @@ class Recipe:
     training:  fields of `glws.training.TrainingConfig`. The number of epochs is not among them.
     model:     options of the network "mlp", where theirs was one.
 
-    >>> from glws.methods._catalogue import build_method
+    >>> from glws.methods._catalog import build_method
     >>> build_method("attention_mil").recipe().training["optimizer"]
     'adam'
     """

@@ -32,13 +32,13 @@ class AbstractSemiSupervised(AbstractMethod):
     """Cross-entropy on the labels that are known, and `unlabeled_weight` times a term for the instances without.
 
     What tells them apart is the label, -1 where it is not known. Both may be mixed in one `Labels`, as they come. For
-    batches with μ = 7 unlabeled instances for each labelled one, as published, give them as two `Labels` kinds, and
-    train with a batch size for each, (64, 448) say: the labelled ones go round as often as it takes. Means over
+    batches with μ = 7 unlabeled instances for each labeled one, as published, give them as two `Labels` kinds, and
+    train with a batch size for each, (64, 448) say: the labeled ones go round as often as it takes. Means over
     unlabeled instances are over all of those in the batch, whether they are masked or not. A batch without unlabeled
     instances has the first term only, one without labels the second.
 
     Published with a wide residual network: SGD with Nesterov momentum 0.9 and step 0.03 · cos(7πt / 16T), weight decay
-    5e-4, 64 labelled instances a batch, evaluation by a moving average of 0.999.
+    5e-4, 64 labeled instances a batch, evaluation by a moving average of 0.999.
     """
 
     takes: ClassVar[str] = "labels of some instances (-1 for the others)"
@@ -47,7 +47,7 @@ class AbstractSemiSupervised(AbstractMethod):
     unlabeled_weight: float = 1.0
 
     def loss(self, step: Step) -> Float[Tensor, ""]:
-        """-mean log p(y) of the labelled, and the term of the others."""
+        """-mean log p(y) of the labeled, and the term of the others."""
         logits = step.logits("weak")
         rows, labels = _rows_and_labels(step.batch, logits.device)
         known = cross_entropy_of_known(logits[rows], labels)

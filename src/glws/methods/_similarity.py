@@ -81,7 +81,7 @@ class MCL(AbstractMethod):
         L = -mean [s log ŝ + (1 - s) log (1 - ŝ)],    ŝ = Σ_k p(k) p'(k)
 
     That is -log Z of `PairSimilarity`, for any number of classes, with its noise if it names any. The classes are known
-    up to a permutation. The original takes all pairs within a batch of labelled data and clamps ŝ; here the given
+    up to a permutation. The original takes all pairs within a batch of labeled data and clamps ŝ; here the given
     pairs count, in logs.
     """
 

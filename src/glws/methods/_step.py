@@ -95,7 +95,7 @@ class Step:
 
     @torch.no_grad()
     def fresh(self, view: str = "weak") -> Float[Tensor, "rows classes"]:
-        """The logits of the network as it is now, without gradient: after the optimiser's step, in `update`."""
+        """The logits of the network as it is now, without gradient: after the optimizer's step, in `update`."""
         return self.network(self.inputs(view)).logits
 
     @torch.no_grad()

@@ -1,7 +1,7 @@
 """Small networks: from an instance to one logit per class. Any other `nn.Module` that does the same will do as well."""
 
-from glws.models._catalogue import MODELS as MODELS
-from glws.models._catalogue import build as build
+from glws.models._catalog import MODELS as MODELS
+from glws.models._catalog import build as build
 from glws.models._layers import FullyConnected as FullyConnected
 from glws.models._layers import fill as fill
 from glws.models._layers import uniform_fan_in as uniform_fan_in

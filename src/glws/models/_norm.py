@@ -41,7 +41,7 @@ class ActiveNorm(nn.BatchNorm2d):
         self.negative_slope = negative_slope
 
     def forward(self, input: Maps) -> Maps:
-        """The maps, normalised by their batch in training and by what is remembered afterwards, and activated."""
+        """The maps, normalized by their batch in training and by what is remembered afterwards, and activated."""
         is_plain = self.training and self.momentum is not None and self.weight.dtype == torch.float32
         if not is_plain or not fits(input):
             return functional.leaky_relu(super().forward(input), self.negative_slope)
@@ -89,7 +89,7 @@ def active_norm(
 
     σ² is the biased variance of the batch plus `epsilon`; what is remembered is the unbiased one, without it.
     """
-    from glws.models._norm_kernel import moments, normalised, statistics  # Triton is imported here, at first use
+    from glws.models._norm_kernel import moments, normalized, statistics  # Triton is imported here, at first use
 
     rows, channels = _rows(maps)
     parts, turns, blocks, shape = _tiling(rows, channels)
@@ -105,7 +105,7 @@ def active_norm(
             *(maps, sums, weight, bias, found, old_mean, old_variance, rows, epsilon, momentum, parts),
             C=channels, PARTS=power_of_two(parts), COLUMNS=16, REMEMBERED=running is not None,
         )  # fmt: skip
-        normalised[(blocks, parts * turns)](maps, found, answers, rows, leak, C=channels, **shape)
+        normalized[(blocks, parts * turns)](maps, found, answers, rows, leak, C=channels, **shape)
     return answers, found
 
 

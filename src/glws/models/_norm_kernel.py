@@ -2,7 +2,7 @@
 
 What is summed over rows is summed by many programs, each of which leaves a row of its own, and then over these: always
 in the same order, so that the same rows give the same bits. Programs of the same rows and other channels are
-neighbours: what memory brings along for one of them is there for the next.
+neighbors: what memory brings along for one of them is there for the next.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def statistics(
 
 
 @jit
-def normalised(
+def normalized(
     x: "Pointer",
     found: "Pointer",
     y: "Pointer",

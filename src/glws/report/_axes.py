@@ -114,7 +114,7 @@ def bar(box: Box, kind: str) -> str:
 
 
 def figure(picture: Picture, title: str, description: str) -> str:
-    """The plot as SVG within a page: named and described for those who cannot see it, coloured by the page's style."""
+    """The plot as SVG within a page: named and described for those who cannot see it, colored by the page's style."""
     width, height = svg.number(picture.width), svg.number(picture.height)
     head = f'<svg class="plot" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img">'
     words = f"<title>{svg.clean(title)}</title><desc>{svg.clean(description)}</desc>"

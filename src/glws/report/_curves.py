@@ -56,7 +56,7 @@ def run_charts(metrics: Rows) -> list[Chart]:
 
 
 def comparison_charts(names: Sequence[str], logs: Sequence[Rows]) -> list[Chart]:
-    """A chart for each logged number, with a curve for each run that has it; the runs keep their colours.
+    """A chart for each logged number, with a curve for each run that has it; the runs keep their colors.
 
     >>> logs = [[{"epoch": 1, "loss": 2.0}], [{"epoch": 1, "loss": 3.0}]]
     >>> [[entry.name for entry in chart.legend] for chart in comparison_charts(["first", "second"], logs)]

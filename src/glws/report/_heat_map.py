@@ -1,4 +1,4 @@
-"""The confusion matrix as a heat map with numbers: what is right in one colour, mistakes in another."""
+"""The confusion matrix as a heat map with numbers: what is right in one color, mistakes in another."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Mistake(NamedTuple):
 
 
 def confusion_map(classes: Sequence[str], counts: Integers | Floats, title: str = "Confusion matrix") -> str:
-    """True classes in rows, predicted ones in columns; the stronger the colour, the larger the share of its row.
+    """True classes in rows, predicted ones in columns; the stronger the color, the larger the share of its row.
 
     Up to 25 classes have names and numbers, up to 200 are drawn; beyond, the string is empty.
     """

@@ -1,4 +1,4 @@
-"""The plots of the report, as small SVG drawings that take their colours from the page, light or dark."""
+"""The plots of the report, as small SVG drawings that take their colors from the page, light or dark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from glws import _svg as svg
-from glws._svg import NUM_COLOURS, Box, Picture, Point
+from glws._svg import NUM_COLORS, Box, Picture, Point
 from glws.evaluation import NUM_BINS, ReliabilityCurve
 from glws.report._axes import (
     SMALL,
@@ -46,8 +46,8 @@ class Line(NamedTuple):
 
 
 def line_kind(number: int) -> str:
-    """The look of a curve: six colours, then the same ones with dashes."""
-    return f"curve glws-c{number % NUM_COLOURS}" + (f" glws-dash{number // NUM_COLOURS % 3}")
+    """The look of a curve: six colors, then the same ones with dashes."""
+    return f"curve glws-c{number % NUM_COLORS}" + (f" glws-dash{number // NUM_COLORS % 3}")
 
 
 # Curves

@@ -11,17 +11,17 @@ import numpy as np
 from glws.report._content import Image
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
-COLOUR_TYPES = {1: 0, 3: 2}  # grey, RGB
+COLOR_TYPES = {1: 0, 3: 2}  # gray, RGB
 
 
 def png(image: Image) -> bytes:
-    """The bytes of a PNG file of an image [channels, height, width] with one channel (grey) or three (RGB).
+    """The bytes of a PNG file of an image [channels, height, width] with one channel (gray) or three (RGB).
 
     >>> png(np.zeros((1, 2, 3), np.uint8))[:8]
     b'\\x89PNG\\r\\n\\x1a\\n'
     """
     channels, height, width = image.shape
-    header = struct.pack(">IIBBBBB", width, height, 8, COLOUR_TYPES[channels], 0, 0, 0)
+    header = struct.pack(">IIBBBBB", width, height, 8, COLOR_TYPES[channels], 0, 0, 0)
     rows = image.transpose(1, 2, 0).reshape(height, width * channels)
     unfiltered = np.zeros((height, 1), np.uint8)  # each row starts with the number of its filter: none
     pixels = np.hstack([unfiltered, rows]).tobytes()

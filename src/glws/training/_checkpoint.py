@@ -12,7 +12,7 @@ from torch import Tensor
 
 from glws._files import remove_file, remove_partial
 from glws.errors import CheckpointError, FileError
-from glws.training._sealed import Json, read_sealed, write_sealed
+from glws.training._checksummed import Json, read_checksummed, write_checksummed
 from glws.training._tensor_file import ENDING, TensorFile, read_tensors, verify_tensors, write_tensors
 
 KIND = "checkpoint"
@@ -59,7 +59,7 @@ def save(folder: Path, step: int, checkpoint: Checkpoint, owner: str = "") -> Pa
     path = folder / f"{_stem(step)}.json"
     stored = write_tensors(folder, path.stem, checkpoint.tensors)
     content = {"step": step, "facts": dict(checkpoint.facts), "tensors": stored._asdict()}
-    write_sealed(path, KIND, content, owner)
+    write_checksummed(path, KIND, content, owner)
     load(path, owner)
     prune(folder, step, owner)
     return path
@@ -124,7 +124,7 @@ def _files(folder: Path) -> dict[int, list[Path]]:
 
 
 def _read_facts(path: Path, owner: str) -> tuple[int, dict[str, Json], TensorFile]:
-    content = read_sealed(path, KIND, owner)
+    content = read_checksummed(path, KIND, owner)
     if isinstance(content, dict) and set(content) == {"step", "facts", "tensors"}:
         step, facts = content["step"], content["facts"]
         if type(step) is int and _stem(step) == path.stem and isinstance(facts, dict):

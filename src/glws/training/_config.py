@@ -44,7 +44,7 @@ class TrainingConfig:
     of a moving average of the weights (0.999 is usual): the teacher, and with `evaluate_average` what is evaluated,
     with statistics of batch norm of its own, those of batches as they are trained on.
     `shares` are how frequent the classes are, where test scores and decisions are to be those of predictions as if all
-    were as frequent (`glws.evaluation.as_if_even`): so balanced accuracy wants them. What is learned does not change.
+    were as frequent (`glws.evaluation.balanced_posterior`), as balanced accuracy wants. Training does not change.
     `speed`: "graphs" replays the network and the views from CUDA graphs, which pays for small networks on a GPU; on a
     CPU it changes nothing.
     `save_every` is in seconds: checkpoints are also written at the end of each epoch, at most this often (0: always).

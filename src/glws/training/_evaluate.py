@@ -1,4 +1,4 @@
-"""How good the network is: on labelled test data, and on groups that were held out."""
+"""How good the network is: on labeled test data, and on groups that were held out."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ ReadGroups = Callable[[Outputs, Tensor], Float[Tensor, "groups classes"]]
 
 
 @dataclass(frozen=True, eq=False)
-class Labelled:
+class Labeled:
     """Instances with true labels (-1: not known), for evaluation only."""
 
     instances: Instances
     labels: Int[Tensor, "instances"]
 
     @classmethod
-    def of(cls, instances: Any, labels: Any) -> Labelled:
+    def of(cls, instances: Any, labels: Any) -> Labeled:
         """From anything that a data set takes for instances, and class numbers."""
         return cls(instances_of(instances), torch.as_tensor(labels))
 
@@ -91,7 +91,7 @@ def group_probs_of(
     return torch.cat(found)
 
 
-def labelled_scores(test: Labelled, predict: Predict, world: World | None = None) -> dict[str, float]:
+def labeled_scores(test: Labeled, predict: Predict, world: World | None = None) -> dict[str, float]:
     """The scores that are one number each."""
     answer = scores(log_probs_of(test.instances, predict, world), test.labels).as_dict()
     return {name: value for name, value in answer.items() if isinstance(value, float)}

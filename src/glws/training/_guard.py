@@ -30,7 +30,7 @@ def implied_rates(data: WeakDataset) -> Float[Tensor, "classes"]:
     """The class rates that explain the weak labels best, of somebody who predicts the same for every instance.
 
     By EM: each kind states how many instances of each class there are (`stated_counts`), or its mean posterior under
-    the rates tells it, from even ones on. Rates that a kind tells about all instances (`told_shares`) stay as they are.
+    the rates tells it, from even ones on. Rates that a kind tells about all instances (`class_prior`) stay as they are.
 
     >>> from glws.kinds import MultiInstance, Proportions
     >>> implied_rates(WeakDataset(torch.zeros(4, 1), [[0, 1, 2, 3]], Proportions.of([1])))
@@ -62,7 +62,7 @@ def _source(weak: AbstractSupervision, lengths: Int[Tensor, "groups"]) -> Source
     stated = weak.stated_counts(lengths)
     if stated is not None and torch.equal(*stated):
         return lambda _: stated[0].double().sum(0)
-    told, found = weak.told_shares(), _sample(Distinct.of(weak, lengths))
+    told, found = weak.class_prior(), _sample(Distinct.of(weak, lengths))
     scale = float(lengths.sum() / (found.lengths * found.times).sum().clamp_min(1))
     return lambda rates: scale * _expected_counts(found, rates if told is None else told)
 

@@ -29,7 +29,7 @@ def loss_on_host(method: GLWS, step: Step) -> Tensor | None:
     if step.batch.evidence is not None or method.is_starting(step.batch, step.progress):
         return None
     device, logits = step.batch.instances.device, step.logits(method.m_step)
-    if logits.numel() > MOST or all(form_of(part, method).is_unwatched(device) for part in step.batch.parts):
+    if logits.numel() > MOST or all(form_of(part, method).is_capturable(device) for part in step.batch.parts):
         return None
     here = logits.detach().cpu().requires_grad_()
     inner = _inner_step(method, step, here)

@@ -16,12 +16,12 @@ from glws._seeds import derived_generator, derived_seed
 from glws.data import Batch, Groups, WeakDataset, check_learnable, instances_of
 from glws.data.augment import Views, views
 from glws.errors import ConfigError, DataError
-from glws.evaluation import as_if_even
-from glws.inference._problem import without_waiting
+from glws.evaluation import balanced_posterior
+from glws.inference._problem import skip_nan_check
 from glws.methods import GLWS, AbstractMethod, Epoch, Outputs, Progress, Setup, State, Step
 from glws.training._config import TrainingConfig
 from glws.training._devices import DeviceInstances, batch_on, chosen_device, on_device, repeatable, seed_global
-from glws.training._evaluate import AT_ONCE, Labelled, Predict, group_probs_of, held_out_scores, labelled_scores
+from glws.training._evaluate import AT_ONCE, Labeled, Predict, group_probs_of, held_out_scores, labeled_scores
 from glws.training._graphs import ViewGraphs
 from glws.training._guard import collapse, implied_rates, imprecise
 from glws.training._host_objective import loss_on_host
@@ -78,16 +78,16 @@ def fit(
     config: TrainingConfig | None = None,
     *,
     views: Views | None = None,
-    test: Labelled | None = None,
+    test: Labeled | None = None,
     held_out: WeakDataset | None = None,
     snapshots: Snapshots | None = None,
     observer: Observer | None = None,
     world: World | None = None,
 ) -> Fitted:
-    """Trains a network on weakly labelled data; the last epoch is the result.
+    """Trains a network on weakly labeled data; the last epoch is the result.
 
     `model` is any module that gives logits `[batch, classes]`; it is trained in place. Without a `method` it is `GLWS`,
-    EM on whatever is known; without `views` nothing is augmented. `test` are labelled instances and `held_out` groups
+    EM on whatever is known; without `views` nothing is augmented. `test` are labeled instances and `held_out` groups
     that nothing is learned from, evaluated after each epoch. `snapshots` say where training is saved and goes on from.
 
     The same seed gives the same bits, and so does a training that was cut off anywhere and goes on from its snapshots:
@@ -163,7 +163,7 @@ class Training:
     # ------------------------------------------------------------ the loop
 
     def run(
-        self, test: Labelled | None, held_out: WeakDataset | None, snapshots: Snapshots, observer: Observer
+        self, test: Labeled | None, held_out: WeakDataset | None, snapshots: Snapshots, observer: Observer
     ) -> Fitted:
         """Trains to the end, or until a signal comes; from where the snapshots left off."""
         last = self.num_epochs * self.order.steps_per_epoch
@@ -221,16 +221,16 @@ class Training:
         seed_global(self.device, derived_seed(self.config.seed, "dropout", self.step, self.world.rank))
         set_learning_rate(self.optimizer, learning_rate(self.config, progress.share))
         self.model.train()
-        if not self._replayed(progress):
-            self._launched(progress)
+        if not self._graph_step(progress):
+            self._eager_step(progress)
         self.step += 1
 
-    def _replayed(self, progress: Progress) -> bool:
+    def _graph_step(self, progress: Progress) -> bool:
         """The whole step from a graph, if that can be."""
         if self._steps is None:
             return False
         chosen = self.order.groups(progress.epoch, progress.step % self.order.steps_per_epoch)
-        batch = self._dealt(progress.epoch).numbered(chosen)
+        batch = self._this_epoch(progress.epoch).numbered(chosen)
         noted = self._steps(batch, progress, self._view_seed)
         if noted is None:
             return False
@@ -239,11 +239,11 @@ class Training:
         self.meters.add(*noted)
         return True
 
-    def _launched(self, progress: Progress) -> None:
+    def _eager_step(self, progress: Progress) -> None:
         """The step as it is written: this is what it means."""
         self._forward.begin_step()
         step = self._step(progress)
-        with without_waiting():
+        with skip_nan_check():
             loss = self._loss(step)
         self._check(loss)
         self._check_impossible(lambda: step.notes)
@@ -281,9 +281,9 @@ class Training:
 
     def _batch(self, epoch: int, number: int) -> Batch:
         """What a step of an epoch, counted from 0, is trained on; of the instances those of this process."""
-        return batch_on(self._dealt(epoch).batch(self.order.groups(epoch, number), self.world.share), self.device)
+        return batch_on(self._this_epoch(epoch).batch(self.order.groups(epoch, number), self.world.share), self.device)
 
-    def _dealt(self, epoch: int) -> WeakDataset:
+    def _this_epoch(self, epoch: int) -> WeakDataset:
         """The data of an epoch: samples of one population are dealt out anew each time."""
         if self._epoch_data is None or self._epoch_data[0] != epoch:
             generator = derived_generator("cpu", self.config.seed, "dealt", epoch)
@@ -315,7 +315,7 @@ class Training:
             if impossible is not None and bool(impossible > 0):
                 raise DataError(f"step {self.step}: the predictions rule out {int(impossible)} group(s) altogether")
 
-    def _end_epoch(self, test: Labelled | None, held_out: WeakDataset | None, observer: Observer) -> Row:
+    def _end_epoch(self, test: Labeled | None, held_out: WeakDataset | None, observer: Observer) -> Row:
         self.method.end_epoch(self._epoch())
         row = self._row(test, held_out)
         if not abs(float(row["loss"])) < float("inf"):
@@ -335,7 +335,7 @@ class Training:
         observer.epoch_ended(row)
         return row
 
-    def _row(self, test: Labelled | None, held_out: WeakDataset | None) -> Row:
+    def _row(self, test: Labeled | None, held_out: WeakDataset | None) -> Row:
         epoch = self.step // self.order.steps_per_epoch
         row: Row = {"epoch": epoch, "step": self.step, **self.meters.means()}
         row["learning_rate"] = learning_rate(self.config, (self.step - 1) / max(self.progress.num_steps, 1))
@@ -343,7 +343,7 @@ class Training:
             return row
         self._settle_average()
         if test is not None:
-            found = labelled_scores(test, self.judged, self.world)
+            found = labeled_scores(test, self.judged, self.world)
             row |= {f"test_{name}": value for name, value in found.items()}
         if held_out is not None:
             weak = held_out_scores(held_out, self.predict, self.world)
@@ -384,7 +384,7 @@ class Training:
 
     def judged(self, instances: Tensor) -> Float[Tensor, "rows classes"]:
         """The predictions that test scores are of: as if all classes were as frequent, where their shares are told."""
-        return as_if_even(self.predict(instances), self.config.shares)
+        return balanced_posterior(self.predict(instances), self.config.shares)
 
     def predict_groups(self, instances: Any, groups: Any) -> Float[Tensor, "groups classes"]:
         """What groups of instances are, in the plain view, by the networks that are evaluated."""

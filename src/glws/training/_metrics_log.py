@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from glws._files import append_bytes, hash_of_start, sync_file, truncate_file, write_bytes, write_text
 from glws.errors import DataError, FileError
-from glws.training._sealed import Json
+from glws.training._checksummed import Json
 
 Cell: TypeAlias = "bool | int | float | str | None"
 Row: TypeAlias = "dict[str, Cell]"

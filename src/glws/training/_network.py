@@ -72,7 +72,7 @@ class Forward:
 
     def outputs(self, instances: Tensor, weights: Mapping[str, Tensor] | None = None) -> Outputs:
         """The same for one process, launched as it is written; with other weights, if they are given by their names."""
-        logits, features = self._launched(laid_out(instances.to(self.dtype)), weights or {})
+        logits, features = self._eager_step(laid_out(instances.to(self.dtype)), weights or {})
         return Outputs(logits.to(self.dtype), features.to(self.dtype))
 
     def settle(self, pieces: Iterable[Tensor]) -> None:
@@ -91,9 +91,9 @@ class Forward:
         # A graph has gradients for the weights alone.
         if self._graphs is not None and self.model.training and len(instances) and not instances.requires_grad:
             return self._graphs(instances)
-        return self._launched(instances, {})
+        return self._eager_step(instances, {})
 
-    def _launched(self, instances: Tensor, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+    def _eager_step(self, instances: Tensor, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         with self._precision():
             answers: tuple[Tensor, Tensor] = (
                 functional_call(self.call, dict(weights), (instances,)) if weights else self.call(instances)

@@ -30,15 +30,15 @@ from glws.data import read_yaml
 from glws.data.tables._description import MAX_BYTES
 from glws.errors import CheckpointError, ConfigError, DataError, FileError, RunError
 from glws.training._checkpoint import Checkpoint, Saved, has_any, prune, save, sound
+from glws.training._checksummed import Json, plain, read_checksummed, write_checksummed
+from glws.training._environment import environment, now
 from glws.training._metrics_log import MetricsLog, Row
-from glws.training._sealed import Json, plain, read_sealed, write_sealed
-from glws.training._surroundings import now, surroundings
 from glws.training._tensor_file import ENDING, TensorFile, read_tensors, write_tensors
 
 RUN, CONFIG, CHECKPOINTS, TIMES, RESULT = "run.json", "config.yaml", "checkpoints", "times.jsonl", "result"
 BEFORE_RUN = {LOCK, CONFIG, CHECKPOINTS, TIMES}
 """What a run that was killed while it was being created can leave: a new one may take its place."""
-ARTEFACT = re.compile(r"[a-z][a-z0-9_]*")
+ARTIFACT = re.compile(r"[a-z][a-z0-9_]*")
 Report = Callable[[str], None]
 
 
@@ -76,7 +76,7 @@ class RunFolder:
 
     def __init__(self, path: Path, lock: FolderLock | None) -> None:
         self.path = path
-        self.facts = _mapping(read_sealed(path / RUN, "run"), path / RUN)
+        self.facts = _mapping(read_checksummed(path / RUN, "run"), path / RUN)
         self.config, self.owner = _stored_config(path, self.facts)
         self.metrics = MetricsLog(path)
         self._lock = lock
@@ -105,7 +105,7 @@ class RunFolder:
         lock.acquire()
         try:
             _refuse_other_use(path)  # again: another process may have been here before the lock
-            about = surroundings(command)
+            about = environment(command)
             _begin(path, text, {"seed": seed, "device": device, **({"data": dict(data)} if data else {}), **about})
             return cls(path, lock)
         except BaseException:
@@ -138,7 +138,7 @@ class RunFolder:
             for folder in (path, path / CHECKPOINTS):
                 remove_partial(folder)
             run = cls(path, lock)
-            run.note("resumed", surroundings())
+            run.note("resumed", environment())
             return run
         except BaseException:
             lock.release()
@@ -218,26 +218,26 @@ class RunFolder:
     def write_json(self, name: str, value: object) -> None:
         """Stores plain values as NAME.json."""
         self._check_writable()
-        write_sealed(self._artefact(name), "value", value, self.owner)
+        write_checksummed(self._artifact(name), "value", value, self.owner)
 
     def read_json(self, name: str) -> Json:
         """What `write_json` stored, checked."""
-        return read_sealed(self._artefact(name), "value", self.owner)
+        return read_checksummed(self._artifact(name), "value", self.owner)
 
     def write_tensors(self, name: str, tensors: Mapping[str, Tensor]) -> None:
         """Stores tensors as NAME-HASH.safetensors, with their checksum in NAME.json."""
         self._check_writable()
-        path = self._artefact(name)
+        path = self._artifact(name)
         stored = write_tensors(self.path, name, tensors)
-        write_sealed(path, "tensors", stored._asdict(), self.owner)
+        write_checksummed(path, "tensors", stored._asdict(), self.owner)
         for old in self.path.glob(f"{name}-*{ENDING}"):
             if old.name != stored.file:
                 remove_file(old)
 
     def read_tensors(self, name: str) -> dict[str, Tensor]:
         """What `write_tensors` stored, checked."""
-        path = self._artefact(name)
-        return read_tensors(self.path, TensorFile.read(read_sealed(path, "tensors", self.owner), name, path))
+        path = self._artifact(name)
+        return read_tensors(self.path, TensorFile.read(read_checksummed(path, "tensors", self.owner), name, path))
 
     def note(self, event: str, facts: Mapping[str, Json] | None = None) -> None:
         """Adds a line to `times.jsonl`: this happened now. Times are kept there and in `run.json`, nowhere else."""
@@ -249,8 +249,8 @@ class RunFolder:
         lines = (_facts(line) for line in (self.path / TIMES).read_text("ascii", "replace").splitlines())
         return [facts for facts in lines if facts.get("event") == event]
 
-    def _artefact(self, name: str) -> Path:
-        if not ARTEFACT.fullmatch(name) or f"{name}.json" == RUN:
+    def _artifact(self, name: str) -> Path:
+        if not ARTIFACT.fullmatch(name) or f"{name}.json" == RUN:
             raise RunError(f"{name!r} cannot be stored in a run: use a name like 'predictions' (a-z, 0-9, _)")
         return self.path / f"{name}.json"
 
@@ -305,7 +305,7 @@ def _begin(path: Path, config: str, facts: Mapping[str, Json]) -> None:
     write_bytes(path / CONFIG, content)
     _note(path, "started", {})
     about = {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    write_sealed(path / RUN, "run", {"started": now(), **facts, "config": about})
+    write_checksummed(path / RUN, "run", {"started": now(), **facts, "config": about})
 
 
 def _note(path: Path, event: str, facts: Mapping[str, Json]) -> None:

@@ -1,4 +1,4 @@
-"""The optimiser, and its learning rate as a function of the share of training that is over."""
+"""The optimizer, and its learning rate as a function of the share of training that is over."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _without_warm_up(config: TrainingConfig, share: float) -> float:
 def build_optimizer(
     modules: Iterable[nn.Module], config: TrainingConfig, device: torch.device
 ) -> torch.optim.Optimizer:
-    """The optimiser of torch that the configuration names, over all weights that are trained."""
+    """The optimizer of torch that the configuration names, over all weights that are trained."""
     parameters = [weight for module in modules for weight in module.parameters() if weight.requires_grad]
     matrices = [weight for weight in parameters if weight.ndim > 1]
     vectors = [weight for weight in parameters if weight.ndim <= 1]
@@ -66,7 +66,7 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """What the optimiser remembers, by the number of the parameter and the name of the value."""
+    """What the optimizer remembers, by the number of the parameter and the name of the value."""
     state = optimizer.state_dict()["state"]
     return {
         f"{number}.{name}": torch.as_tensor(value)
@@ -77,7 +77,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Puts back what `optimizer_tensors` gave, laid out in memory as the weights are: fused optimisers want that."""
+    """Puts back what `optimizer_tensors` gave, laid out in memory as the weights are: fused optimizers want that."""
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():

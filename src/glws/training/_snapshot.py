@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Snapshots:
     """Where a training is saved (None: nowhere), and how often: at the end of an epoch, `every` seconds after the last.
 
-    A snapshot holds the network, its moving average, the optimiser, what the method remembers and the averages of the
+    A snapshot holds the network, its moving average, the optimizer, what the method remembers and the averages of the
     epoch so far; the order of the groups and everything random follow from the seed and the step. `report` is told of
     snapshots that were damaged. With several processes the first writes, and all read.
     """

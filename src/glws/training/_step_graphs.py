@@ -20,7 +20,7 @@ from glws._objective import solved_by
 from glws.data import Batch, BatchPart
 from glws.data.augment import Views
 from glws.inference import AbstractForm
-from glws.inference._problem import without_waiting
+from glws.inference._problem import skip_nan_check
 from glws.methods import GLWS, Outputs, Progress, Step
 from glws.training._graphs import Replayed, padded_size, recorded, unnoticed
 from glws.training._meters import predicted_counts, row_of
@@ -30,7 +30,7 @@ LATER = Progress(epoch=1 << 30)
 ALIGNMENT = 16
 
 
-class Noted(NamedTuple):
+class StepMetrics(NamedTuple):
     """What a step leaves for the log: names of numbers, the numbers with a 1 at their end, the predicted classes."""
 
     names: tuple[str, ...]
@@ -57,7 +57,7 @@ class StepGraphs:
         self._views, self._values, self._clip = views, values, clip
         self._recorded: dict[Hashable, _Recorded] = {}
 
-    def __call__(self, batch: Batch, progress: Progress, seed: Callable[[str], int]) -> Noted | None:
+    def __call__(self, batch: Batch, progress: Progress, seed: Callable[[str], int]) -> StepMetrics | None:
         """Sets the gradients of the network's weights; None where the step cannot be recorded, and nothing is done.
 
         The instances of the batch are the numbers they have among all. `seed` gives the seed of each view.
@@ -65,7 +65,7 @@ class StepGraphs:
         if batch.evidence is not None or self._method.is_starting(batch, progress):
             return None
         forms = [form_of(part, self._method) for part in batch.parts]
-        if not all(form.is_unwatched(self._values.device) for form in forms):
+        if not all(form.is_capturable(self._values.device) for form in forms):
             return None
         arguments = _arguments(batch, forms)
         key = (tuple(item.shape for item in arguments), *(_shape(form) for form in forms))
@@ -83,7 +83,7 @@ class StepGraphs:
 
         def once() -> tuple[Tensor, ...]:
             step = self._step(inside, aliases, generators)
-            with torch.enable_grad(), without_waiting():
+            with torch.enable_grad(), skip_nan_check():
                 loss = self._method.loss(step)
                 found = torch.autograd.grad(loss, list(aliases.values()), allow_unused=True, materialize_grads=True)
             gradients = found if self._clip is None else _clipped(step, found, self._clip)
@@ -237,7 +237,7 @@ class _Recorded:
     names: list[str]
     weights: list[Tensor]
 
-    def __call__(self, arguments: Sequence[Tensor], seed: Callable[[str], int]) -> Noted:
+    def __call__(self, arguments: Sequence[Tensor], seed: Callable[[str], int]) -> StepMetrics:
         """The gradients are set, and stay until the next replay."""
         self.place.fill(arguments)
         for name, generator in self.generators.items():
@@ -245,7 +245,7 @@ class _Recorded:
         row, predicted, *gradients = self.replay.again()
         for weight, gradient in zip(self.weights, gradients, strict=True):
             weight.grad = gradient
-        return Noted(tuple(self.names), row, predicted)
+        return StepMetrics(tuple(self.names), row, predicted)
 
 
 def _shape(record: Any) -> Hashable:

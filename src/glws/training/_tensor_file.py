@@ -13,7 +13,7 @@ from torch import Tensor
 
 from glws._files import read_start, read_verified, verify, write_bytes
 from glws.errors import DataError, FileError
-from glws.training._sealed import Json
+from glws.training._checksummed import Json
 
 ENDING = ".safetensors"
 MAX_HEADER = 8 << 20

@@ -162,7 +162,7 @@ def join_world(timeout: float = TIMEOUT) -> World:
 def _bind_defaults() -> None:
     """Loads the functions of torch that take the group of all processes as a default, before there is one.
 
-    Loaded later, as the optimisers of torch do, they would hold the group for good. Its threads would then outlive
+    Loaded later, as the optimizers of torch do, they would hold the group for good. Its threads would then outlive
     `leave_world`, and one that lets go of its last tensor while Python ends aborts the process.
     """
     import torch.distributed.nn  # noqa: F401

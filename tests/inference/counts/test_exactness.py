@@ -44,7 +44,7 @@ def assert_close(answer: tuple[float, np.ndarray], expected: tuple[float, np.nda
 
 
 def draw(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Logits of scale 0.1 to 100, shifted by up to ±50, on potentials that are not normalised."""
+    """Logits of scale 0.1 to 100, shifted by up to ±50, on potentials that are not normalized."""
     zero = 3.0 * rng.normal(size=n)
     return zero, zero + 10.0 ** rng.uniform(-1, 2) * rng.normal(size=n) + rng.choice([-50.0, -3.0, 0.0, 3.0, 50.0])
 

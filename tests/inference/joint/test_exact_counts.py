@@ -22,10 +22,10 @@ TOLERANCE = 1e-10  # float64, relative to the size of the log-likelihood; roundi
 
 
 def drawn_counts(seed: int, lengths: Tensor, classes: int, instances: int) -> Tensor:
-    """Counts of random labels, some classes favoured; sums are the lengths."""
+    """Counts of random labels, some classes favored; sums are the lengths."""
     generator = torch.Generator().manual_seed(seed)
-    favour = torch.rand(len(lengths), classes, generator=generator) ** 3 + 1e-3
-    labels = torch.multinomial(favour, max(instances, 1), replacement=True, generator=generator)[:, :instances]
+    favor = torch.rand(len(lengths), classes, generator=generator) ** 3 + 1e-3
+    labels = torch.multinomial(favor, max(instances, 1), replacement=True, generator=generator)[:, :instances]
     is_real = torch.arange(instances) < lengths[:, None]
     return (one_hot(labels, classes) * is_real[:, :, None]).sum(1)
 

@@ -195,12 +195,12 @@ def _clipped(curve: Points, radius: float = RADIUS) -> Points:
 def _arcs(scene: _Scene, curves: Mapping[Pair, Points], boxes: Sequence[Box]) -> tuple[list[str], list[Box]]:
     """The arcs and their labels, and what they cover."""
     sizes = [_block(scene.lines[pair]) for pair in curves]
-    centres = placed(list(curves.values()), sizes, boxes)
+    centers = placed(list(curves.values()), sizes, boxes)
     elements = [svg.arrow(curve, "arc") for curve in curves.values()]
     covered = []
-    for pair, centre, size in zip(curves, centres, sizes, strict=True):
-        elements += label(centre, scene.lines[pair])
-        covered.append(box_around(centre, size))
+    for pair, center, size in zip(curves, centers, sizes, strict=True):
+        elements += label(center, scene.lines[pair])
+        covered.append(box_around(center, size))
     for curve in curves.values():
         points = svg.along(curve, [0.1 * place for place in range(11)])[0]
         covered.append(Box(*points.min(axis=0).tolist(), *points.max(axis=0).tolist()))
@@ -232,9 +232,9 @@ def _loop(scene: _Scene, state: int, x: float, y: float) -> tuple[list[str], lis
     rise = RADIUS + LOOP * 1.25
     curve = _clipped(svg.cubic((x, y), (x - 25, y - rise), (x + 25, y - rise), (x, y)))
     width, height = _block(lines)
-    centre = (x, y - RADIUS - LOOP - height / 2)
+    center = (x, y - RADIUS - LOOP - height / 2)
     loop = Box(x - 13, y - RADIUS - LOOP + 4, x + 13, y - RADIUS)
-    return [svg.arrow(curve, "arc"), *label(centre, lines)], [loop, box_around(centre, (width, height))]
+    return [svg.arrow(curve, "arc"), *label(center, lines)], [loop, box_around(center, (width, height))]
 
 
 def _start(scene: _Scene, state: int, x: float, y: float) -> tuple[list[str], list[Box]]:
@@ -254,9 +254,9 @@ def _final(scene: _Scene, state: int, x: float, y: float) -> tuple[list[str], li
     content = _final_text(scene, state)
     if not content:
         return [], []
-    centre = (x, y + RADIUS + 11)
+    center = (x, y + RADIUS + 11)
     size = (svg.text_width(content, 11), LINE)
-    return [svg.text((x, centre[1] + 4), content, "label", size=11)], [box_around(centre, size)]
+    return [svg.text((x, center[1] + 4), content, "label", size=11)], [box_around(center, size)]
 
 
 def _final_text(scene: _Scene, state: int) -> str:
@@ -273,15 +273,15 @@ def _block(lines: Sequence[str]) -> Point:
     return max(svg.text_width(line, SIZE) for line in lines) + 4, LINE * len(lines)
 
 
-def label(centre: Point, lines: Sequence[str], kind: str = "label", size: float = SIZE) -> list[str]:
-    """Lines of text around a centre."""
-    top = centre[1] - LINE * (len(lines) - 1) / 2 + size * 0.34
-    return [svg.text((centre[0], top + LINE * row), line, kind, size=size) for row, line in enumerate(lines)]
+def label(center: Point, lines: Sequence[str], kind: str = "label", size: float = SIZE) -> list[str]:
+    """Lines of text around a center."""
+    top = center[1] - LINE * (len(lines) - 1) / 2 + size * 0.34
+    return [svg.text((center[0], top + LINE * row), line, kind, size=size) for row, line in enumerate(lines)]
 
 
-def box_around(centre: Point, size: Point) -> Box:
+def box_around(center: Point, size: Point) -> Box:
     """The box of this width and height around a point."""
-    return Box(centre[0] - size[0] / 2, centre[1] - size[1] / 2, centre[0] + size[0] / 2, centre[1] + size[1] / 2)
+    return Box(center[0] - size[0] / 2, center[1] - size[1] / 2, center[0] + size[0] / 2, center[1] + size[1] / 2)
 
 
 def _framed(elements: list[str], boxes: Sequence[Box]) -> Picture:

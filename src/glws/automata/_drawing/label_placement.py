@@ -24,14 +24,14 @@ def placed(
     passing: Sequence[Points] = (),
     near: float = 0.5,
 ) -> list[Point]:
-    """The centre of each label, one label of this (width, height) for each curve.
+    """The center of each label, one label of this (width, height) for each curve.
 
     A label avoids, in this order: obstacles and labels placed before it, all curves (`passing` are curves without a
     label), and being far from the place `near` (0..1) on its arc.
     """
     taken = np.array(obstacles, dtype=np.float64).reshape(-1, 4)
     ink = [along(curve, SAMPLES)[0] for curve in (*curves, *passing)]
-    centres: list[Point] = []
+    centers: list[Point] = []
     for index, (curve, size) in enumerate(zip(curves, sizes, strict=True)):
         options, effort = _options(curve, size, near)
         boxes = _boxes(options, size)
@@ -40,9 +40,9 @@ def placed(
             1000.0 * _overlaps(boxes, taken) + 2.0 * _inside(boxes, others) + 0.5 * _inside(boxes, ink[index]) + effort
         )
         best = int(np.argmin(cost))
-        centres.append((float(options[best, 0]), float(options[best, 1])))
+        centers.append((float(options[best, 0]), float(options[best, 1])))
         taken = np.concatenate([taken, boxes[best : best + 1]])
-    return centres
+    return centers
 
 
 def _options(curve: Points, size: Point, near: float) -> tuple[Points, Points]:
@@ -56,9 +56,9 @@ def _options(curve: Points, size: Point, near: float) -> tuple[Points, Points]:
     return options, effort
 
 
-def _boxes(centres: Points, size: Point) -> Boxes:
+def _boxes(centers: Points, size: Point) -> Boxes:
     half = np.array(size) / 2
-    return np.concatenate([centres - half, centres + half], axis=1)
+    return np.concatenate([centers - half, centers + half], axis=1)
 
 
 def _overlaps(boxes: Boxes, taken: Boxes) -> Points:

@@ -18,7 +18,7 @@ WIDEST = 190.0  # a layer is not moved farther than this to make its arcs less s
 STATE_WEIGHT = 1000.0  # how much more a state insists on its height than a waypoint does
 
 Pair = tuple[int, int]
-Neighbours = Mapping[int, Sequence[int]]
+Neighbors = Mapping[int, Sequence[int]]
 
 
 class Layout(NamedTuple):
@@ -38,12 +38,12 @@ def layered(
 ) -> Layout:
     """The layout of the states; `arcs` without self-loops.
 
-    `extent(slot)` is the room it takes above and below its centre; `gap(layers)` the distances between the layers.
+    `extent(slot)` is the room it takes above and below its center; `gap(layers)` the distances between the layers.
     """
     layer = layers_of(states, arcs, starts)
     room = gap(layer)
     routes, layer = _with_waypoints(arcs, layer)
-    columns, left, right = _columns(layer), *_neighbours(routes, layer)
+    columns, left, right = _columns(layer), *_neighbors(routes, layer)
     columns = _untangled(columns, left, right)
     heights = _heights(columns, left, right, extent)
     distances = [max(gap, _rise(column, right, heights)) for gap, column in zip(room, columns, strict=True)]
@@ -71,7 +71,7 @@ def layers_of(states: Sequence[int], arcs: Sequence[Pair], starts: Iterable[int]
     return longest
 
 
-def _breadth_first(states: Sequence[int], following: Neighbours, starts: Iterable[int]) -> dict[int, int]:
+def _breadth_first(states: Sequence[int], following: Neighbors, starts: Iterable[int]) -> dict[int, int]:
     layer: dict[int, int] = {}
     for roots in (list(starts), *([state] for state in states)):
         wave = [state for state in roots if state not in layer]
@@ -119,7 +119,7 @@ def _columns(layer: Mapping[int, int]) -> list[list[int]]:
     return columns
 
 
-def _neighbours(
+def _neighbors(
     routes: Mapping[Pair, Sequence[int]], layer: Mapping[int, int]
 ) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
     """For every slot, what it is joined to in the layer on its left, and on its right."""
@@ -134,8 +134,8 @@ def _neighbours(
     return left, right
 
 
-def _untangled(columns: list[list[int]], left: Neighbours, right: Neighbours) -> list[list[int]]:
-    """The columns reordered by barycentres, forth and back, keeping the order with the fewest crossings."""
+def _untangled(columns: list[list[int]], left: Neighbors, right: Neighbors) -> list[list[int]]:
+    """The columns reordered by barycenters, forth and back, keeping the order with the fewest crossings."""
     best, fewest = [list(column) for column in columns], _crossings(columns, right)
     current = [list(column) for column in columns]
     for sweep in range(SWEEPS):
@@ -144,23 +144,23 @@ def _untangled(columns: list[list[int]], left: Neighbours, right: Neighbours) ->
         forth = sweep % 2 == 0
         indices = range(1, len(current)) if forth else range(len(current) - 2, -1, -1)
         for index in indices:
-            _sort_by_barycentre(current[index], current[index - 1 if forth else index + 1], left if forth else right)
+            _sort_by_barycenter(current[index], current[index - 1 if forth else index + 1], left if forth else right)
         crossings = _crossings(current, right)
         if crossings < fewest:
             best, fewest = [list(column) for column in current], crossings
     return best
 
 
-def _sort_by_barycentre(column: list[int], fixed: Sequence[int], joined: Neighbours) -> None:
+def _sort_by_barycenter(column: list[int], fixed: Sequence[int], joined: Neighbors) -> None:
     rank = {slot: float(index) for index, slot in enumerate(fixed)}
-    centre = {
+    center = {
         slot: sum(rank[other] for other in joined[slot]) / len(joined[slot]) if joined.get(slot) else float(index)
         for index, slot in enumerate(column)
     }
-    column.sort(key=lambda slot: centre[slot])
+    column.sort(key=lambda slot: center[slot])
 
 
-def _crossings(columns: Sequence[Sequence[int]], right: Neighbours) -> int:
+def _crossings(columns: Sequence[Sequence[int]], right: Neighbors) -> int:
     total = 0
     for column, following in pairwise(columns):
         rank = {slot: index for index, slot in enumerate(following)}
@@ -173,8 +173,8 @@ def _crossings(columns: Sequence[Sequence[int]], right: Neighbours) -> int:
 
 def _heights(
     columns: Sequence[Sequence[int]],
-    left: Neighbours,
-    right: Neighbours,
+    left: Neighbors,
+    right: Neighbors,
     extent: Callable[[int], tuple[float, float]],
 ) -> dict[int, float]:
     """The height of every slot: near those it is joined to, in the order of its column, with room between."""
@@ -189,14 +189,14 @@ def _heights(
     return heights
 
 
-def _rise(column: Sequence[int], right: Neighbours, heights: Mapping[int, float]) -> float:
+def _rise(column: Sequence[int], right: Neighbors, heights: Mapping[int, float]) -> float:
     """The distance to the next layer at which no arc to it is too steep to look at."""
     rises = [abs(heights[slot] - heights[other]) for slot in column for other in right.get(slot, ())]
     return min(max(rises, default=0.0) * 0.7, WIDEST)
 
 
 def _wished(slot: int, joined: Sequence[int], heights: Mapping[int, float]) -> float:
-    """The mean height of the neighbours; a state listens to states, and to waypoints only if there is nothing else."""
+    """The mean height of the neighbors; a state listens to states, and to waypoints only if there is nothing else."""
     heard = [other for other in joined if other >= 0] if slot >= 0 else joined
     heard = heard or joined
     return sum(heights[other] for other in heard) / len(heard) if heard else heights[slot]
@@ -205,7 +205,7 @@ def _wished(slot: int, joined: Sequence[int], heights: Mapping[int, float]) -> f
 def _spread(
     wished: Sequence[float], column: Sequence[int], extent: Callable[[int], tuple[float, float]]
 ) -> list[float]:
-    """Heights as near to the wished ones as the room needed allows (weighted least squares, pooling neighbours)."""
+    """Heights as near to the wished ones as the room needed allows (weighted least squares, pooling neighbors)."""
     offsets = [0.0]
     for upper, lower in pairwise(column):
         offsets.append(offsets[-1] + extent(upper)[1] + extent(lower)[0])

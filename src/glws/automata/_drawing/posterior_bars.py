@@ -10,7 +10,7 @@ import numpy.typing as npt
 from glws import _svg as svg
 from glws._svg import Box, Picture, Point
 from glws.automata._drawing.arc_labels import class_name, shortened
-from glws.automata._drawing.trellis import LEFT, Grid, colour
+from glws.automata._drawing.trellis import LEFT, Grid, color
 
 MAX_CLASSES = 6
 WIDTH = 122.0
@@ -33,10 +33,10 @@ def bars_picture(grid: Grid, classes: Sequence[str] | None, marginals: FloatArra
 
 
 def _table(
-    centre: float, column: int, classes: Sequence[str] | None, posterior: FloatArray, prior: FloatArray | None
+    center: float, column: int, classes: Sequence[str] | None, posterior: FloatArray, prior: FloatArray | None
 ) -> list[str]:
-    left = centre - WIDTH / 2
-    elements = [svg.subscripted((centre, 6), "y", column, "head", 14)]
+    left = center - WIDTH / 2
+    elements = [svg.subscripted((center, 6), "y", column, "head", 14)]
     shown = _largest(posterior)
     for row, symbol in enumerate(shown):
         before = None if prior is None else float(prior[symbol])
@@ -72,7 +72,7 @@ def _row(at: Point, symbol: int, name: str, posterior: float, prior: float | Non
         svg.text((left, top + 11), name, "name", "start", 11),
         svg.text((left + WIDTH, top + 11), numbers, "name", "end", 11),
         svg.rectangle(track, "track"),
-        svg.rectangle(track._replace(right=left + WIDTH * min(posterior, 1.0)), f"fill {colour([symbol])}"),
+        svg.rectangle(track._replace(right=left + WIDTH * min(posterior, 1.0)), f"fill {color([symbol])}"),
     ]
     if prior is not None:
         tick = left + WIDTH * min(prior, 1.0)

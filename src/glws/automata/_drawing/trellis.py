@@ -169,7 +169,7 @@ def _arcs(trellis: Trellis, strands: Sequence[Strand]) -> tuple[list[str], list[
 
 
 def _line(trellis: Trellis, step: int, strand: Strand, curve: Points) -> str:
-    kind = f"live {colour(strand.symbols)}"
+    kind = f"live {color(strand.symbols)}"
     if trellis.flow is None:
         return svg.arrow(curve, kind, 8, "stroke-width:1.8")
     share = min(float(trellis.flow.arcs[step, strand.arcs].sum()), 1.0)
@@ -181,16 +181,14 @@ def _labels(
 ) -> list[str]:
     sizes = [(svg.text_width(strand.text, 12) + 3, 13.0) for strand in strands]
     ends = [box_around(grid.place(column, s), (2 * RADIUS + 6,) * 2) for column in (step, step + 1) for s in grid.rows]
-    centres = placed(curves, sizes, ends, dead, near=0.36)
-    marks = [
-        label(at, [one.text], f"label {colour(one.symbols)}", 12) for at, one in zip(centres, strands, strict=True)
-    ]
+    centers = placed(curves, sizes, ends, dead, near=0.36)
+    marks = [label(at, [one.text], f"label {color(one.symbols)}", 12) for at, one in zip(centers, strands, strict=True)]
     return [mark for group in marks for mark in group]
 
 
-def colour(symbols: Sequence[int]) -> str:
-    """The style class of an arc that reads these symbols: a colour of its own for one of the first classes."""
-    return f"glws-c{symbols[0]}" if len(symbols) == 1 and symbols[0] < svg.NUM_COLOURS else "glws-plain"
+def color(symbols: Sequence[int]) -> str:
+    """The style class of an arc that reads these symbols: a color of its own for one of the first classes."""
+    return f"glws-c{symbols[0]}" if len(symbols) == 1 and symbols[0] < svg.NUM_COLORS else "glws-plain"
 
 
 # States

@@ -257,7 +257,7 @@ def _union(languages: list[Automaton]) -> Automaton:
 
 
 def _pairwise(operation: Callable[[Automaton, Automaton], Automaton], languages: list[Automaton]) -> Automaton:
-    """All of them combined, neighbours first: what has grown large is touched as rarely as can be."""
+    """All of them combined, neighbors first: what has grown large is touched as rarely as can be."""
     while len(languages) > 1:
         pairs = zip(languages[::2], languages[1::2], strict=False)
         rest = languages[len(languages) & ~1 :]

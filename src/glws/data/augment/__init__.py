@@ -12,4 +12,4 @@ from glws.data.augment._steps import Crop as Crop
 from glws.data.augment._steps import Cutout as Cutout
 from glws.data.augment._steps import Folded as Folded
 from glws.data.augment._steps import Noise as Noise
-from glws.data.augment._steps import Normalise as Normalise
+from glws.data.augment._steps import Normalize as Normalize

@@ -6,33 +6,33 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from glws.data.augment._randaugment import RandAugment
-from glws.data.augment._steps import Affine, Augmentation, Chain, Crop, Cutout, Folded, Noise, Normalise
+from glws.data.augment._steps import Affine, Augmentation, Chain, Crop, Cutout, Folded, Noise, Normalize
 from glws.errors import DataError
 
 
 @dataclass(frozen=True)
 class Views:
-    """Three ways to look at the same instances; each ends with the same normalisation."""
+    """Three ways to look at the same instances; each ends with the same normalization."""
 
     weak: Augmentation
     strong: Augmentation
     plain: Augmentation
 
 
-def _photographs(normalise: Normalise, padding: int, fill: int = 127) -> Views:
+def _photographs(normalize: Normalize, padding: int, fill: int = 127) -> Views:
     """Crop and flip; RandAugment and cutout on top of them for the strong view."""
     crop, strong = Crop(padding), (RandAugment(fill=fill), Cutout(fill=fill))
-    return Views(Chain((crop, normalise)), Chain((crop, *strong, normalise)), normalise)
+    return Views(Chain((crop, normalize)), Chain((crop, *strong, normalize)), normalize)
 
 
-def _digits(normalise: Normalise, weak: Augmentation, strong: Augmentation) -> Views:
+def _digits(normalize: Normalize, weak: Augmentation, strong: Augmentation) -> Views:
     """A mirrored digit is another sign: no flips, and no inverted ink."""
-    return Views(Chain((weak, normalise)), Chain((strong, Cutout(0.3, fill=0), normalise)), normalise)
+    return Views(Chain((weak, normalize)), Chain((strong, Cutout(0.3, fill=0), normalize)), normalize)
 
 
-_SMALL_DIGITS = _digits(Normalise((0.3053,), (0.3760,)), Affine(5, 0.05, 0.05, 0.05), Affine(12, 0.1, 0.1, 0.1))
+_SMALL_DIGITS = _digits(Normalize((0.3053,), (0.3760,)), Affine(5, 0.05, 0.05, 0.05), Affine(12, 0.1, 0.1, 0.1))
 
-_GARMENTS = Normalise((0.2860,), (0.3530,))
+_GARMENTS = Normalize((0.2860,), (0.3530,))
 
 
 def _garments(*strong: Augmentation, padding: int = 2) -> Views:
@@ -42,21 +42,21 @@ def _garments(*strong: Augmentation, padding: int = 2) -> Views:
 
 
 AUGMENTATIONS: dict[str, Views] = {
-    "mnist": _digits(Normalise((0.1307,), (0.3081,)), Crop(2, flip=False), Affine(15, 0.15, 0.1, 0.15)),
-    "fashion_mnist": _photographs(Normalise((0.2860,), (0.3530,)), padding=2, fill=0),
+    "mnist": _digits(Normalize((0.1307,), (0.3081,)), Crop(2, flip=False), Affine(15, 0.15, 0.1, 0.15)),
+    "fashion_mnist": _photographs(Normalize((0.2860,), (0.3530,)), padding=2, fill=0),
     "fashion_mnist_cutout": _garments(Cutout(0.4, fill=0)),
     "fashion_mnist_still": _garments(Cutout(0.4, fill=0), padding=0),
     "fashion_mnist_affine": _garments(Affine(8, 0.1, 0.06, 0.08), Cutout(0.3, fill=0)),
-    "cifar10": _photographs(Normalise((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)), padding=4),
-    "cifar100": _photographs(Normalise((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)), padding=4),
-    "stl10": _photographs(Normalise((0.4467, 0.4398, 0.4066), (0.2603, 0.2566, 0.2713)), padding=12),
-    "imagenet100": _photographs(Normalise((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)), padding=28),
+    "cifar10": _photographs(Normalize((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)), padding=4),
+    "cifar100": _photographs(Normalize((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)), padding=4),
+    "stl10": _photographs(Normalize((0.4467, 0.4398, 0.4066), (0.2603, 0.2566, 0.2713)), padding=12),
+    "imagenet100": _photographs(Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)), padding=28),
     "digits": Views(
         *(Folded(view, (1, 8, 8)) for view in (_SMALL_DIGITS.weak, _SMALL_DIGITS.strong, _SMALL_DIGITS.plain))
     ),
-    "tables": Views(Normalise(), Noise(0.0), Normalise()),
+    "tables": Views(Normalize(), Noise(0.0), Normalize()),
 }
-"""For each data set its views; `tables` are taken to be normalised already, and get no noise unless asked for. Of
+"""For each data set its views; `tables` are taken to be normalized already, and get no noise unless asked for. Of
 Fashion-MNIST there are others to choose from, with less on top of the crop, and one without it."""
 
 

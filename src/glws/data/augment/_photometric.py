@@ -16,7 +16,7 @@ from glws.data.augment._levels import BRIGHTEST, Images, PerImage, constant, num
 
 Tables = Float[Tensor, "batch channels levels"]
 PerChannel = Float[Tensor, "batch channels"]
-GREY = (0.299, 0.587, 0.114)
+GRAY = (0.299, 0.587, 0.114)
 """The share of red, green and blue in brightness (ITU-R BT.601)."""
 
 
@@ -36,7 +36,7 @@ def brightness(tables: Tables, factor: PerImage) -> Tables:
 
 
 def contrast(tables: Tables, factor: PerImage, middle: PerImage) -> Tables:
-    """Factor 0 is the image's mean grey everywhere, 1 neutral."""
+    """Factor 0 is the image's mean gray everywhere, 1 neutral."""
     return rounded(torch.lerp(middle[:, None, None], tables, factor[:, None, None]))
 
 
@@ -79,22 +79,22 @@ def histograms(images: Images) -> Int[Tensor, "batch channels levels"]:
     return counts.view(batch, channels, BRIGHTEST + 1)
 
 
-def grey(values: Float[Tensor, "batch channels *rest"]) -> Float[Tensor, "batch 1 *rest"]:
+def gray(values: Float[Tensor, "batch channels *rest"]) -> Float[Tensor, "batch 1 *rest"]:
     """The brightness of three channels; of another number of channels, their mean."""
-    if values.shape[1] != len(GREY):
+    if values.shape[1] != len(GRAY):
         return values.mean(1, keepdim=True)
-    weights = constant(GREY, values.device).view(1, 3, *[1] * (values.ndim - 2))
+    weights = constant(GRAY, values.device).view(1, 3, *[1] * (values.ndim - 2))
     return (values * weights).sum(1, keepdim=True)
 
 
-def mean_grey(histogram: Int[Tensor, "batch channels levels"], tables: Tables, pixels: int) -> PerImage:
+def mean_gray(histogram: Int[Tensor, "batch channels levels"], tables: Tables, pixels: int) -> PerImage:
     """The mean brightness of images with these levels after they are looked up, to the nearest level."""
-    return grey((histogram * tables).sum(2) / pixels)[:, 0].round()
+    return gray((histogram * tables).sum(2) / pixels)[:, 0].round()
 
 
 def saturation(images: Images, factor: PerImage) -> Images:
-    """Factor 0 is grey, 1 neutral. An image of one channel stays."""
-    return rounded(torch.lerp(grey(images), images, per_image(factor)))
+    """Factor 0 is gray, 1 neutral. An image of one channel stays."""
+    return rounded(torch.lerp(gray(images), images, per_image(factor)))
 
 
 def sharpness(images: Images, factor: PerImage) -> Images:

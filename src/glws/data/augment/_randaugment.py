@@ -141,7 +141,7 @@ def combined_tables(images: Images, is_chosen: Chosen, parameters: Parameters) -
         tables = photometric.brightness(tables, parameters["brightness"])
     if "contrast" in parameters:
         assert histogram is not None
-        middle = photometric.mean_grey(histogram, tables, images.shape[2:].numel())
+        middle = photometric.mean_gray(histogram, tables, images.shape[2:].numel())
         tables = photometric.contrast(tables, parameters["contrast"], middle)
     if "posterize" in parameters:
         tables = photometric.posterize(tables, parameters["posterize"])

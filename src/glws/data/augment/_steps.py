@@ -26,7 +26,7 @@ class Augmentation(Protocol):
 class Chain:
     """One step after the other.
 
-    >>> weak = Chain((Crop(4), Normalise((0.5,), (0.25,))))
+    >>> weak = Chain((Crop(4), Normalize((0.5,), (0.25,))))
     >>> weak(torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.Generator()).unique().tolist()
     [-2.0]
     """
@@ -120,7 +120,7 @@ class Cutout:
 
 
 @dataclass(frozen=True)
-class Normalise:
+class Normalize:
     """(value - mean) / std for each channel of an image or column of a table; bytes are divided by 255 before.
 
     A single mean and std hold for all channels; none at all only turns bytes into floats within 0..1.
@@ -149,14 +149,14 @@ class Normalise:
 
 @dataclass(frozen=True)
 class Noise:
-    """Gaussian noise of standard deviation `scale` on every value: for tables, after they were normalised."""
+    """Gaussian noise of standard deviation `scale` on every value: for tables, after they were normalized."""
 
     scale: float = 0.0
 
     def __call__(self, images: Float[Tensor, "batch ..."], generator: torch.Generator) -> Float[Tensor, "batch ..."]:
         """The values with their noise; as they came if the scale is 0."""
         if not images.is_floating_point():
-            raise DataError(f"noise is added to floats, found {images.dtype}; normalise first")
+            raise DataError(f"noise is added to floats, found {images.dtype}; normalize first")
         check_generator("noise", images, generator)
         if self.scale == 0:
             return images

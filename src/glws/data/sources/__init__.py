@@ -1,8 +1,8 @@
 """Published data sets, read from their official files; small ones that come with scikit-learn."""
 
 from glws.data.sources._bundled import BUNDLED as BUNDLED
-from glws.data.sources._catalogue import SOURCES as SOURCES
-from glws.data.sources._catalogue import load as load
+from glws.data.sources._catalog import SOURCES as SOURCES
+from glws.data.sources._catalog import load as load
 from glws.data.sources._class_splits import CLASS_SPLITS as CLASS_SPLITS
 from glws.data.sources._class_splits import ClassSplit as ClassSplit
 from glws.data.sources._class_splits import class_split as class_split

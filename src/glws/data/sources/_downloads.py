@@ -17,7 +17,7 @@ from glws._files import sync_folder
 from glws._optional import needed
 from glws.data.sources._archives import unpack
 from glws.data.sources._bundled import BUNDLED
-from glws.data.sources._catalogue import check_name
+from glws.data.sources._catalog import check_name
 from glws.data.sources._files import CHUNK, check_file, compare_digest, data_folder, hasher_of, write_checksums
 from glws.data.sources._official import OFFICIAL_SETS, Download, OfficialSet
 from glws.data.sources._official_formats import load_official

@@ -43,7 +43,7 @@ class OfficialSet:
 
     `parts` are the files of "train", "test" and perhaps "unlabeled". `folders` are the places, relative to the data
     folder, where the files may lie; a download goes to the first. `pickled` are the names under which the version made
-    of pickles is known: never opened, only recognised.
+    of pickles is known: never opened, only recognized.
     """
 
     name: str

@@ -28,7 +28,7 @@ class Split:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Source:
-    """Fully labelled data, as it was published.
+    """Fully labeled data, as it was published.
 
     Images are NCHW, which is torch's order and that of the CIFAR and STL-10 files, so that a mapped file is used as it
     lies. `unlabeled` are inputs without a class (STL-10's third part). `unverified` names the files whose content no

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glws._optional import needed
-from glws.data.tables._cells import Cells, Stretch
+from glws.data.tables._cells import Cells, RowBatch
 from glws.data.tables._table_file import LEAST_BYTES, ROWS_AT_ONCE, AbstractTableFile, DecodedSize, check_memory
 from glws.errors import DataError
 
@@ -40,7 +40,7 @@ class AbstractArrayFile(AbstractTableFile):
     def array(self, name: str, decoded: DecodedSize) -> Any:
         """Something that gives rows when sliced, and has `shape` and `dtype`; its bytes are counted first."""
 
-    def stretches(self, names: Sequence[str]) -> Iterator[Stretch]:
+    def row_batches(self, names: Sequence[str]) -> Iterator[RowBatch]:
         """Slices of the arrays."""
         decoded, wanted = DecodedSize(self.path), dict.fromkeys((*names, *([self.group] if self.group else ())))
         arrays = {name: self.array(name, decoded) for name in wanted}
@@ -52,7 +52,7 @@ class AbstractArrayFile(AbstractTableFile):
             stop = min(start + ROWS_AT_ONCE, self.num_rows)
             groups = arrays[self.group][start:stop] if self.group else None
             cells = {name: self._cells(name, arrays[name], start, stop, groups) for name in names}
-            yield Stretch(str(self.path), "row", np.arange(start, stop), cells)
+            yield RowBatch(str(self.path), "row", np.arange(start, stop), cells)
 
     def _count_rows(self, arrays: dict[str, Any]) -> int:
         rows = int(arrays[self.group].shape[0]) if self.group else max(len(array) for array in arrays.values())

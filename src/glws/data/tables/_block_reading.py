@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glws.data.tables._cells import Cells, ClassNames, Stretch, rows_with_any, shown
+from glws.data.tables._cells import Cells, ClassNames, RowBatch, rows_with_any, shown
 from glws.data.tables._description import BlockDescription, Columns, check_known
 from glws.data.tables._grouping import group_names, members_of, numbered
 from glws.data.tables._kinds import KINDS
@@ -41,28 +41,28 @@ class BlockReader:
         self.num_rows = file.num_rows
         self._numbers: tuple[Integers, NDArray[Any]] | None = None
 
-    def add(self, stretch: Stretch) -> None:
-        """Takes what this block needs from a stretch of rows."""
+    def add(self, row_batch: RowBatch) -> None:
+        """Takes what this block needs from a row_batch of rows."""
         for name, source in self.about.weak.items():
-            values, missing = read_values(stretch, self.reads[name], name, source, self.classes)
+            values, missing = read_values(row_batch, self.reads[name], name, source, self.classes)
             if not self.about.skips_missing and self.reads[name] != "class or none":
                 what = f"{_described(name, source)} is empty"
-                stretch.refuse(missing, partial(_same_for_all, what))
+                row_batch.refuse(missing, partial(_same_for_all, what))
             self.values[name].add(values)
             self.is_missing[name].add(missing)
-        self._add_group(stretch)
+        self._add_group(row_batch)
 
-    def _add_group(self, stretch: Stretch) -> None:
+    def _add_group(self, row_batch: RowBatch) -> None:
         if self.about.group is None:
-            self.is_grouped.add(np.ones(len(stretch.rows), bool))
+            self.is_grouped.add(np.ones(len(row_batch.rows), bool))
             return
         if not self.about.skips_missing:
-            stretch.refuse_missing(self.about.group)
-        names = group_names(stretch, self.about.group)
+            row_batch.refuse_missing(self.about.group)
+        names = group_names(row_batch, self.about.group)
         if self.names is None:
             self.names = Stack(Path(self.path), self.num_rows, names.dtype)
         self.names.add(names)
-        self.is_grouped.add(~stretch.cells[self.about.group].missing)
+        self.is_grouped.add(~row_batch.cells[self.about.group].missing)
 
     def numbers(self) -> Integers:
         """For each row of the file the number of its group, -1 where it is in none."""
@@ -150,71 +150,71 @@ def chosen_form(about: BlockDescription) -> dict[str, str]:
 
 
 def read_values(
-    stretch: Stretch, how: str, name: str, source: Columns, classes: ClassNames
+    row_batch: RowBatch, how: str, name: str, source: Columns, classes: ClassNames
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """The values of a stretch and which are missing, from a column, a column for each class, or one number for all."""
+    """The values of a row batch and which are missing: from a column, a column for each class, or one number."""
     if isinstance(source, float):
-        return read_values(_with_constant(stretch, name, source), how, name, name, classes)
+        return read_values(_with_constant(row_batch, name, source), how, name, name, classes)
     if isinstance(source, tuple):
-        return _of_each_class(stretch, how, name, source, classes)
-    cells = stretch.cells[source]
+        return _of_each_class(row_batch, how, name, source, classes)
+    cells = row_batch.cells[source]
     if how.endswith(" of each class"):
-        return _vectors(stretch, how, name, source, classes)
+        return _vectors(row_batch, how, name, source, classes)
     if cells.values.ndim == 2 and how != "set":
-        raise DataError(f"{stretch.file}: column {source} holds vectors where {name} is one value")
-    return _read_column(stretch, how, source, classes), cells.missing
+        raise DataError(f"{row_batch.file}: column {source} holds vectors where {name} is one value")
+    return _read_column(row_batch, how, source, classes), cells.missing
 
 
-def _read_column(stretch: Stretch, how: str, column: str, classes: ClassNames) -> NDArray[Any]:
-    return COLUMN_READERS[how](stretch, column, classes)
+def _read_column(row_batch: RowBatch, how: str, column: str, classes: ClassNames) -> NDArray[Any]:
+    return COLUMN_READERS[how](row_batch, column, classes)
 
 
-COLUMN_READERS: dict[str, Callable[[Stretch, str, ClassNames], NDArray[Any]]] = {
-    "class": lambda stretch, column, classes: stretch.class_numbers(column, classes),
-    "class or none": lambda stretch, column, classes: stretch.class_numbers(column, classes),
-    "set": lambda stretch, column, classes: stretch.class_masks(column, classes),
-    "flag": lambda stretch, column, _: stretch.flags(column),
-    "count": lambda stretch, column, _: stretch.whole(column),
-    "first or second": lambda stretch, column, _: stretch.one_of(column, (0, 1)),
-    "second or third": lambda stretch, column, _: stretch.one_of(column, (1, 2)),
-    "share": lambda stretch, column, _: stretch.between(column, 0, 1),
-    "signed": lambda stretch, column, _: stretch.between(column, -1, 1),
-    "number": lambda stretch, column, _: stretch.numbers(column),
-    "text": lambda stretch, column, _: stretch.texts(column),
+COLUMN_READERS: dict[str, Callable[[RowBatch, str, ClassNames], NDArray[Any]]] = {
+    "class": lambda row_batch, column, classes: row_batch.class_numbers(column, classes),
+    "class or none": lambda row_batch, column, classes: row_batch.class_numbers(column, classes),
+    "set": lambda row_batch, column, classes: row_batch.class_masks(column, classes),
+    "flag": lambda row_batch, column, _: row_batch.flags(column),
+    "count": lambda row_batch, column, _: row_batch.whole(column),
+    "first or second": lambda row_batch, column, _: row_batch.one_of(column, (0, 1)),
+    "second or third": lambda row_batch, column, _: row_batch.one_of(column, (1, 2)),
+    "share": lambda row_batch, column, _: row_batch.between(column, 0, 1),
+    "signed": lambda row_batch, column, _: row_batch.between(column, -1, 1),
+    "number": lambda row_batch, column, _: row_batch.numbers(column),
+    "text": lambda row_batch, column, _: row_batch.texts(column),
 }
 """The words that `KINDS` uses, each with how a column is read."""
 
 
 def _of_each_class(
-    stretch: Stretch, how: str, name: str, columns: tuple[str, ...], classes: ClassNames
+    row_batch: RowBatch, how: str, name: str, columns: tuple[str, ...], classes: ClassNames
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     if how != "set" and not how.endswith(" of each class"):
-        raise DataError(f"{stretch.file}: {name} is one column, found a list of {len(columns)}")
+        raise DataError(f"{row_batch.file}: {name} is one column, found a list of {len(columns)}")
     if len(columns) != len(classes.names):
         raise DataError(
-            f"{stretch.file}: {name} needs {len(classes.names)} columns, one for each class, found {len(columns)}"
+            f"{row_batch.file}: {name} needs {len(classes.names)} columns, one for each class, found {len(columns)}"
         )
     one = "flag" if how == "set" else how.removesuffix(" of each class")
-    values = np.column_stack([_read_column(stretch, one, column, classes) for column in columns])
-    missing = rows_with_any(np.column_stack([stretch.cells[column].missing for column in columns]))
+    values = np.column_stack([_read_column(row_batch, one, column, classes) for column in columns])
+    missing = rows_with_any(np.column_stack([row_batch.cells[column].missing for column in columns]))
     return values == 1 if how == "set" else values, missing
 
 
 def _vectors(
-    stretch: Stretch, how: str, name: str, column: str, classes: ClassNames
+    row_batch: RowBatch, how: str, name: str, column: str, classes: ClassNames
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    values, missing = stretch.cells[column]
+    values, missing = row_batch.cells[column]
     if values.ndim != 2 or values.shape[1] != len(classes.names):
         raise DataError(
-            f"{stretch.file}: {name} needs a list of {len(classes.names)} columns, one for each class, or a column of "
-            f"vectors of that length; {column} is neither"
+            f"{row_batch.file}: {name} needs a list of {len(classes.names)} columns, one for each class, or a column "
+            f"of vectors of that length; {column} is neither"
         )
-    return _read_column(stretch, how.removesuffix(" of each class"), column, classes), missing
+    return _read_column(row_batch, how.removesuffix(" of each class"), column, classes), missing
 
 
-def _with_constant(stretch: Stretch, name: str, value: float) -> Stretch:
-    cells = Cells(np.full(len(stretch.rows), value), np.zeros(len(stretch.rows), bool))
-    return Stretch(stretch.file, stretch.unit, stretch.rows, {**stretch.cells, name: cells})
+def _with_constant(row_batch: RowBatch, name: str, value: float) -> RowBatch:
+    cells = Cells(np.full(len(row_batch.rows), value), np.zeros(len(row_batch.rows), bool))
+    return RowBatch(row_batch.file, row_batch.unit, row_batch.rows, {**row_batch.cells, name: cells})
 
 
 def _same_for_all(message: str, _row: int) -> str:

@@ -1,4 +1,4 @@
-"""A stretch of rows as a reader gives it, and the values of its columns as numbers, classes or text."""
+"""A row_batch of rows as a reader gives it, and the values of its columns as numbers, classes or text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TRUTH = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no":
 
 
 class Cells(NamedTuple):
-    """One column of a stretch: numbers `[rows]` or `[rows, width]`, or objects (text, lists), and which are missing."""
+    """One column of a row batch: numbers `[rows]` or `[rows, width]`, or objects (text, lists), and the missing ones."""
 
     values: NDArray[Any]
     missing: NDArray[np.bool_]
@@ -29,7 +29,7 @@ class Cells(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Stretch:
+class RowBatch:
     """Consecutive rows: their numbers as a person sees them, and the columns that were asked for."""
 
     file: str

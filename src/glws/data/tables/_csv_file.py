@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glws.data.tables._cells import Cells, Stretch
+from glws.data.tables._cells import Cells, RowBatch
 from glws.data.tables._table_file import AbstractTableFile
 from glws.errors import DataError
 
@@ -50,7 +50,7 @@ class CsvFile(AbstractTableFile):
                 raise DataError(f"{self.path}, line 1: two columns are called {name!r}")
             seen.add(name)
 
-    def stretches(self, names: Sequence[str]) -> Iterator[Stretch]:
+    def row_batches(self, names: Sequence[str]) -> Iterator[RowBatch]:
         """Stretches of text."""
         places = {name: self.columns.index(name) for name in names}
         with self._reader() as reader:
@@ -64,7 +64,7 @@ class CsvFile(AbstractTableFile):
                 columns = list(zip(*kept, strict=True))
                 if columns:
                     cells = {name: _cells(columns[place]) for name, place in places.items()}
-                    yield Stretch(str(self.path), "line", lines, cells)
+                    yield RowBatch(str(self.path), "line", lines, cells)
 
     def _check_widths(self, rows: Rows, lines: NDArray[np.int64]) -> None:
         if set(map(len, rows)) <= {len(self.columns)}:

@@ -7,24 +7,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glws.data.tables._cells import Stretch, shown
+from glws.data.tables._cells import RowBatch, shown
 
 Integers = NDArray[np.int64]
 LARGEST = 2**53
 
 
-def group_names(stretch: Stretch, column: str) -> NDArray[Any]:
-    """The group column of a stretch: whole numbers as int64, everything else as text."""
-    values, missing = stretch.cells[column]
+def group_names(row_batch: RowBatch, column: str) -> NDArray[Any]:
+    """The group column of a row_batch: whole numbers as int64, everything else as text."""
+    values, missing = row_batch.cells[column]
     if values.ndim != 1:
-        stretch.refuse(np.ones(len(values), bool), lambda row: f"column {column} must hold one value to group by")
+        row_batch.refuse(np.ones(len(values), bool), lambda row: f"column {column} must hold one value to group by")
     if values.dtype.kind == "f":
         wrong = ~missing & ((values != np.round(values)) | (np.abs(values) >= LARGEST))
-        stretch.refuse(
+        row_batch.refuse(
             wrong, lambda row: f"column {column}: groups are whole numbers or text, found {shown(values[row])}"
         )
         return np.where(missing, 0, values).astype(np.int64)
-    return values.astype(np.int64) if values.dtype.kind in "biu" else stretch.texts(column)
+    return values.astype(np.int64) if values.dtype.kind in "biu" else row_batch.texts(column)
 
 
 def numbered(names: NDArray[Any], is_member: NDArray[np.bool_]) -> tuple[Integers, NDArray[Any]]:

@@ -20,7 +20,7 @@ Options = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Asked:
+class KindRequest:
     """What a kind is made from: its weak values, the classes, the groups' lengths, the options that were given."""
 
     weak: Weak
@@ -54,7 +54,7 @@ class Kind:
     """A kind in a table. `forms` are the sets of weak values it can be given by, and how each is read."""
 
     forms: tuple[dict[str, str], ...]
-    build: Callable[[Asked], AbstractSupervision]
+    build: Callable[[KindRequest], AbstractSupervision]
     options: tuple[str, ...] = ()
 
     def make(
@@ -62,18 +62,18 @@ class Kind:
     ) -> AbstractSupervision:
         """The weak labels; what the kind refuses, options of a wrong type included, is a `DataError`."""
         try:
-            return self.build(Asked(weak, classes, lengths, options))
+            return self.build(KindRequest(weak, classes, lengths, options))
         except TypeError as error:
             raise DataError(f"the options {dict(options)} do not fit: {error}") from error
 
 
-def _partial(asked: Asked) -> AbstractSupervision:
+def _partial(asked: KindRequest) -> AbstractSupervision:
     if "excluded" in asked.weak:
         return supervision.PartialLabels.complementary(asked.weak["excluded"], asked.num_classes, **asked.options)
     return supervision.PartialLabels.of(asked.weak["candidates"], **asked.options)
 
 
-def _noisy_labels(asked: Asked) -> AbstractSupervision:
+def _noisy_labels(asked: KindRequest) -> AbstractSupervision:
     if "rate" in asked.options:
         return supervision.NoisyLabels.symmetric(asked.weak["label"], asked.num_classes, float(asked.options["rate"]))
     if "transition" not in asked.options:
@@ -81,13 +81,13 @@ def _noisy_labels(asked: Asked) -> AbstractSupervision:
     return supervision.NoisyLabels.of(asked.weak["label"], asked.options["transition"])
 
 
-def _multi_instance(asked: Asked) -> AbstractSupervision:
+def _multi_instance(asked: KindRequest) -> AbstractSupervision:
     if "classes" in asked.weak:
         return supervision.PresentClasses.of(asked.weak["classes"], **asked.options)
     return supervision.MultiInstance.of(asked.weak["present"], **asked.counted())
 
 
-def _proportions(asked: Asked) -> AbstractSupervision:
+def _proportions(asked: KindRequest) -> AbstractSupervision:
     weak = asked.weak
     if "counts" in weak:
         return supervision.ClassCounts.of(weak["counts"])
@@ -111,18 +111,18 @@ def _whole_counts(shares: NDArray[np.float64], lengths: NDArray[np.int64]) -> ND
     return np.asarray(np.round(exact))
 
 
-def _noisy_proportions(asked: Asked) -> AbstractSupervision:
+def _noisy_proportions(asked: KindRequest) -> AbstractSupervision:
     if "scale" not in asked.options:
         raise DataError("noisy_proportions needs options: {scale: 1.0}")
     return supervision.NoisyProportions.of(asked.weak["count"], **asked.counted())
 
 
-def _comparison(asked: Asked) -> AbstractSupervision:
+def _comparison(asked: KindRequest) -> AbstractSupervision:
     winner = asked.weak.get("winner", np.zeros(len(asked.lengths), np.int64))
     return supervision.PairComparison.of(winner, asked.num_classes, **asked.options)
 
 
-def _constraints(asked: Asked) -> AbstractSupervision:
+def _constraints(asked: KindRequest) -> AbstractSupervision:
     names: Any = asked.num_classes if asked.classes[0] == "0" else asked.classes
     return supervision.Constraints.of([str(text) for text in asked.weak["constraint"]], names)
 

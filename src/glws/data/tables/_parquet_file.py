@@ -1,4 +1,4 @@
-"""Tables in parquet, streamed: only a stretch of rows is ever in memory."""
+"""Tables in parquet, streamed: only a row_batch of rows is ever in memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glws._optional import needed
-from glws.data.tables._cells import Cells, Stretch
+from glws.data.tables._cells import Cells, RowBatch
 from glws.data.tables._table_file import LEAST_BYTES, ROWS_AT_ONCE, SUSPICIOUS_BYTES, AbstractTableFile, DecodedSize
 from glws.errors import DataError
 
@@ -44,11 +44,11 @@ class ParquetFile(AbstractTableFile):
         except (self.arrow.ArrowException, OSError, UnicodeDecodeError) as error:
             raise DataError(f"{path}: cannot be read as parquet ({_first_line(error)})") from error
 
-    def stretches(self, names: Sequence[str]) -> Iterator[Stretch]:
+    def row_batches(self, names: Sequence[str]) -> Iterator[RowBatch]:
         """Stretches of at most 65,536 rows."""
         yield from self.part(names, 0, self.file.metadata.num_rows)
 
-    def part(self, names: Sequence[str], first: int, last: int) -> Iterator[Stretch]:
+    def part(self, names: Sequence[str], first: int, last: int) -> Iterator[RowBatch]:
         """The same for the rows from `first` up to `last`; row groups without any of them are not read."""
         chosen, start, end = self._row_groups(first, last)
         self._check_types(names)
@@ -66,7 +66,7 @@ class ParquetFile(AbstractTableFile):
             raise DataError(f"{self.path}: damaged: it claims {end:,} rows and holds {start:,}")
 
     def _rows_at_once(self, names: Sequence[str]) -> int:
-        """Fewer where each row may repeat all the text of its column, so that one stretch cannot fill the memory."""
+        """Fewer where each row may repeat all the text of its column, so that one row_batch cannot fill the memory."""
         about, longest = self.file.metadata, 1
         for place in self._stored(names):
             if OF_PREFIXES in _encodings(about, place):
@@ -81,10 +81,10 @@ class ParquetFile(AbstractTableFile):
         about = self.file.metadata
         return [place for place in range(about.num_columns) if _is_within(about.schema.column(place).path, names)]
 
-    def _stretch(self, names: Sequence[str], batch: Any, start: int, decoded: DecodedSize) -> Stretch:
+    def _stretch(self, names: Sequence[str], batch: Any, start: int, decoded: DecodedSize) -> RowBatch:
         rows = np.arange(start, start + batch.num_rows)
         cells = {name: self._readable_cells(name, batch.column(name), start, decoded) for name in names}
-        return Stretch(str(self.path), "row", rows, cells)
+        return RowBatch(str(self.path), "row", rows, cells)
 
     def _readable_cells(self, name: str, column: Any, start: int, decoded: DecodedSize) -> Cells:
         try:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from glws.data.sources._images import ImageFiles
 from glws.data.tables._array_files import HdfFile, NpzFile
 from glws.data.tables._block_reading import BlockReader
-from glws.data.tables._cells import ClassNames, Stretch, rows_with_any, shown
+from glws.data.tables._cells import ClassNames, RowBatch, rows_with_any, shown
 from glws.data.tables._csv_file import CsvFile
 from glws.data.tables._description import Description, check_known, read_description
 from glws.data.tables._grouping import members_of, rearrange_rows, sorting_order
@@ -95,9 +95,9 @@ class _Reading:
 
     def table(self) -> Table:
         """All of it, in one pass."""
-        for stretch in self.file.stretches(list(dict.fromkeys([*self.names, *self._known()]))):
-            self._add_instances(stretch)
-            self._add_known(stretch)
+        for row_batch in self.file.row_batches(list(dict.fromkeys([*self.names, *self._known()]))):
+            self._add_instances(row_batch)
+            self._add_known(row_batch)
         return self._table(self._order())
 
     def reason_to_read_all(self, size: int) -> str | None:
@@ -105,8 +105,8 @@ class _Reading:
         path = self.file.path
         if not isinstance(self.file, ParquetFile) or not self._known():
             return f"{path}: every process reads all of it; only of a parquet file with groups each can read its part"
-        for stretch in self.file.stretches(self._known()):
-            self._add_known(stretch)
+        for row_batch in self.file.row_batches(self._known()):
+            self._add_known(row_batch)
         if self._order() is not None:
             return f"{path}: every process reads all of it, because the rows of a group do not stand together"
         if self._bounds(size) is None:
@@ -121,10 +121,10 @@ class _Reading:
         first, last = bounds[rank], bounds[rank + 1]
         self.features = Stack(file.path, last - first)
         self.block_hash = BlockHasher(bounds[-1], first)
-        for stretch in file.part(self.names, first, last):
-            self._add_instances(stretch)
-        for stretch in file.part(self.names, last, block_end(last, bounds[-1])):
-            self.block_hash.add(self._matrix(stretch))
+        for row_batch in file.part(self.names, first, last):
+            self._add_instances(row_batch)
+        for row_batch in file.part(self.names, last, block_end(last, bounds[-1])):
+            self.block_hash.add(self._matrix(row_batch))
         example = self._matrix(next(file.part(self.names, 0, 1)))
         return replace(self._table(None), shard=Shard(bounds, rank, example))
 
@@ -153,33 +153,33 @@ class _Reading:
         names += [name for block in self.about.blocks for name in block.columns]
         return list(dict.fromkeys(names))
 
-    def _add_known(self, stretch: Stretch) -> None:
+    def _add_known(self, row_batch: RowBatch) -> None:
         if self.about.label:
-            self.labels.add(stretch.class_numbers(self.about.label, self.classes))
-        self.rows.add(stretch.rows)
+            self.labels.add(row_batch.class_numbers(self.about.label, self.classes))
+        self.rows.add(row_batch.rows)
         for block in self.blocks:
-            block.add(stretch)
+            block.add(row_batch)
         for name in self._known():
-            self.known_hash.add(name, stretch.cells[name].values)
-            self.known_hash.add(f"{name} missing", stretch.cells[name].missing)
+            self.known_hash.add(name, row_batch.cells[name].values)
+            self.known_hash.add(f"{name} missing", row_batch.cells[name].missing)
 
-    def _add_instances(self, stretch: Stretch) -> None:
-        self.unit = stretch.unit
+    def _add_instances(self, row_batch: RowBatch) -> None:
+        self.unit = row_batch.unit
         if self.about.image:
-            paths = _image_paths(stretch, self.about.image, self.file.path.parent)
+            paths = _image_paths(row_batch, self.about.image, self.file.path.parent)
             self.known_hash.add("sizes of images", np.array([os.path.getsize(path) for path in paths], np.int64))
             self.images += paths
         else:
-            rows = self._matrix(stretch)
+            rows = self._matrix(row_batch)
             self.features.add(rows)
             self.block_hash.add(rows)
 
-    def _matrix(self, stretch: Stretch) -> NDArray[np.floating[Any]]:
-        columns = [finite_numbers(stretch, name) for name in self.names]
+    def _matrix(self, row_batch: RowBatch) -> NDArray[np.floating[Any]]:
+        columns = [finite_numbers(row_batch, name) for name in self.names]
         names = [self._wide_names(name, column) for name, column in zip(self.names, columns, strict=True)]
         found = tuple(name for group in names for name in group)
         if self.feature_names and found != self.feature_names:
-            raise DataError(f"{self.file.path}, {self.unit} {stretch.rows[0]}: vectors of features change their length")
+            raise DataError(f"{self.file.path}, {self.unit} {row_batch.rows[0]}: feature vectors change their length")
         self.feature_names = found
         return np.column_stack(columns)
 
@@ -224,24 +224,24 @@ def _matching(wanted: str, file: AbstractTableFile, used: set[Any], about: Descr
     return found
 
 
-def finite_numbers(stretch: Stretch, name: str) -> NDArray[np.floating[Any]]:
+def finite_numbers(row_batch: RowBatch, name: str) -> NDArray[np.floating[Any]]:
     """A feature column: in float32 if its type fits into that, in float64 otherwise, so that no value is rounded.
 
     Empty cells, what is no number, infinities and what float32 takes for infinite are refused.
     """
-    stretch.refuse_missing(name)
-    values = stretch.cells[name].values
-    numbers = values.astype(np.float32) if np.can_cast(values.dtype, np.float32) else stretch.numbers(name)
-    stretch.refuse(
+    row_batch.refuse_missing(name)
+    values = row_batch.cells[name].values
+    numbers = values.astype(np.float32) if np.can_cast(values.dtype, np.float32) else row_batch.numbers(name)
+    row_batch.refuse(
         rows_with_any(~(np.abs(numbers) <= LARGEST)),
         lambda row: f"column {name} must be a finite number, found {shown(values[row])}",
     )
     return numbers
 
 
-def _image_paths(stretch: Stretch, column: str, folder: Path) -> list[str]:
-    stretch.refuse_missing(column)
-    paths = [os.path.join(folder, name) for name in stretch.texts(column)]
+def _image_paths(row_batch: RowBatch, column: str, folder: Path) -> list[str]:
+    row_batch.refuse_missing(column)
+    paths = [os.path.join(folder, name) for name in row_batch.texts(column)]
     missing = np.array([not os.path.isfile(path) for path in paths])
-    stretch.refuse(missing, lambda row: f"column {column}: there is no image {paths[row]}")
+    row_batch.refuse(missing, lambda row: f"column {column}: there is no image {paths[row]}")
     return paths

@@ -1,4 +1,4 @@
-"""Putting stretches together without holding them twice."""
+"""Putting row_batches together without holding them twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the readers share: a table in a file, read a stretch of rows at a time."""
+"""What the readers share: a table in a file, read a row_batch of rows at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from glws.data.tables._cells import Stretch
+from glws.data.tables._cells import RowBatch
 from glws.errors import DataError
 
 ROWS_AT_ONCE = 1 << 16
@@ -19,15 +19,15 @@ LEAST_BYTES = 8
 
 
 class AbstractTableFile(ABC):
-    """A table in a file: the names of its columns, the number of its rows where that is known, and its stretches."""
+    """A table in a file: the names of its columns, the number of its rows where that is known, and its row_batches."""
 
     path: Path
     columns: tuple[str, ...]
     num_rows: int | None
 
     @abstractmethod
-    def stretches(self, names: Sequence[str]) -> Iterator[Stretch]:
-        """The rows in order, a stretch at a time, with the columns named."""
+    def row_batches(self, names: Sequence[str]) -> Iterator[RowBatch]:
+        """The rows in order, a row_batch at a time, with the columns named."""
 
     def close(self) -> None:
         """Lets go of the file."""

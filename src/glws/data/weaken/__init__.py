@@ -1,12 +1,12 @@
-"""From fully labelled data to each setting of weak supervision: simulated, seeded, with exact numbers."""
+"""From fully labeled data to each setting of weak supervision: simulated, seeded, with exact numbers."""
 
 from glws.data.weaken._bags import bag_sizes as bag_sizes
 from glws.data.weaken._bags import class_proportions as class_proportions
 from glws.data.weaken._bags import multi_instance as multi_instance
 from glws.data.weaken._bags import multi_instance_classes as multi_instance_classes
 from glws.data.weaken._bags import proportions as proportions
-from glws.data.weaken._catalogue import SETTINGS as SETTINGS
-from glws.data.weaken._catalogue import simulated as simulated
+from glws.data.weaken._catalog import SETTINGS as SETTINGS
+from glws.data.weaken._catalog import simulated as simulated
 from glws.data.weaken._clip import ClipScorer as ClipScorer
 from glws.data.weaken._confidence import HeldOutScores as HeldOutScores
 from glws.data.weaken._confidence import crossed_scores as crossed_scores

@@ -173,7 +173,7 @@ def _members_given_sort(
 def _sizes_given_sort(
     positive: Bool[Tensor, "bags"], share: float, mean: float, std: float, generator: torch.Generator
 ) -> Int[Tensor, "bags"]:
-    """Sizes of bags that were redrawn as a whole until they were of their sort: P(size) P(sort | size), normalised."""
+    """Sizes of bags that were redrawn as a whole until they were of their sort: P(size) P(sort | size), normalized."""
     _check_gaussian(mean, std)
     numbers = torch.arange(SMALLEST, SMALLEST + 2 + math.ceil(max(mean, 0) + 12 * std))
     upper = torch.special.ndtr((numbers.double() + 1 - mean) / std)

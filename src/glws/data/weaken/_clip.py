@@ -46,7 +46,7 @@ class ClipScorer:
     ) -> Float[Tensor, "images classes"]:
         """softmax over classes of scale · cos(image, sentence), for the sentences `template.format(name)`.
 
-        `images` are [images, channels, height, width], bytes or floats within 0..1, colour or grey, or `ImageFiles`;
+        `images` are [images, channels, height, width], bytes or floats within 0..1, color or gray, or `ImageFiles`;
         they are taken `batch_size` at a time, so a mapped file does. Sum the columns of positive classes with
         `positive_scores`; CLIP knows no class prior, so let `at_prior` estimate it.
         """
@@ -79,7 +79,7 @@ class ClipScorer:
 def prepared_images(
     images: Any, size: int | tuple[int, int], mean: Sequence[float], std: Sequence[float]
 ) -> Float[Tensor, "batch 3 height width"]:
-    """Images as CLIP saw them in training: three channels, the shorter side resized, the middle cut out, normalised.
+    """Images as CLIP saw them in training: three channels, the shorter side resized, the middle cut out, normalized.
 
     >>> prepared_images(torch.full((1, 1, 8, 12), 255, dtype=torch.uint8), 4, [0.5] * 3, [0.5] * 3).unique()
     tensor([1.])
@@ -94,8 +94,8 @@ def prepared_images(
     resized = interpolate(scaled, shape, mode="bicubic", antialias=True, align_corners=False).clamp(0.0, 1.0)
     top, left = ((have - wanted) // 2 for have, wanted in zip(shape, target, strict=True))
     cut = resized[:, :, top : top + target[0], left : left + target[1]].expand(-1, 3, -1, -1)
-    centre, spread = (torch.tensor(list(values)).view(1, 3, 1, 1) for values in (mean, std))
-    return (cut - centre) / spread
+    center, spread = (torch.tensor(list(values)).view(1, 3, 1, 1) for values in (mean, std))
+    return (cut - center) / spread
 
 
 def _some(images: Any, start: int, stop: int) -> Any:

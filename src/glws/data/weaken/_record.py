@@ -1,4 +1,4 @@
-"""`Weakened`: what a simulated setting leaves of fully labelled data."""
+"""`Weakened`: what a simulated setting leaves of fully labeled data."""
 
 from __future__ import annotations
 

@@ -42,15 +42,15 @@ def positive_unlabeled(
     count: Count = "expected",
     num_extra: int = 0,
 ) -> Weakened:
-    """Some labelled positives, and unlabeled groups with the prior of their set: `Labels` beside `Unlabeled`.
+    """Some labeled positives, and unlabeled groups with the prior of their set: `Labels` beside `Unlabeled`.
 
     `rule` says which instances are unlabeled, and with it what prior is handed on:
 
     "matched" (default): as many as can be had with the share `prior` (default: that of all the labels) of positives,
-        none of them labelled: all remaining positives with round(rem (1-π)/π) negatives, or, where these are too few,
+        none of them labeled: all remaining positives with round(rem (1-π)/π) negatives, or, where these are too few,
         all negatives with the positives that go with them.
-    "rest": all instances that are not labelled; their share (πN - n)/(N - n) is handed on.
-    "all": all instances, the labelled ones again among them (censoring); the share of all is handed on.
+    "rest": all instances that are not labeled; their share (πN - n)/(N - n) is handed on.
+    "all": all instances, the labeled ones again among them (censoring); the share of all is handed on.
     "released": what the released sampler does. The "positives" of the unlabeled part are instances of any class,
         drawn with replacement from the first so many, so that about π² of the set is positive, while π is handed on.
 
@@ -73,7 +73,7 @@ def positive_unlabeled(
     handed_on = wanted if rule == "released" or num_extra else share
     everyone = torch.cat([members, len(true) + torch.arange(num_extra)])
     if not len(everyone):
-        raise DataError(f"all {len(pools.positives)} positives are labelled: nothing of prior {wanted:g} is left over")
+        raise DataError(f"all {len(pools.positives)} positives are labeled: nothing of prior {wanted:g} is left over")
     groups, weak = unlabeled_groups(everyone, handed_on, group_size=group_size, count=count, generator=generator)
     statistics = {
         "labeled_positives": float(len(positives)),

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from glws.inference._compiled_trellis.block import Block, Lanes, Limits, Ways
-from glws.inference._compiled_trellis.columns import normalise, share
+from glws.inference._compiled_trellis.columns import normalize, share
 from glws.inference._compiled_trellis.emitter import LANES
 from glws.inference._compiled_trellis.forward import begin_chunk, count_common, sum_rows
 from glws.inference._compiled_trellis.lanes import Integers, Numbers, combine, copy, kernel, mix, move_few, part
@@ -74,7 +74,7 @@ def retreat(
             work, target, target + width, stride, rows + at, block.stride, machines.terms, block.departures,
             block.state_floors, width, reached[known : known + block.states], width, limits.zero,
         )  # fmt: skip
-        normalise(work, target, stride, block.states, scales, limits.floor, width)
+        normalize(work, target, stride, block.states, scales, limits.floor, width)
 
 
 @kernel

@@ -113,7 +113,7 @@ class Ways(NamedTuple):
 
     origin, place: where the numbers of one group are in a chunk of the potentials, and where in the rows of a lane
     starts:        where the numbers of each lane begin
-    dense:         whether all classes are used, so that those of a group are neighbours
+    dense:         whether all classes are used, so that those of a group are neighbors
     """
 
     origin: Indices

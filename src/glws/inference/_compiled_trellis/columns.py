@@ -25,7 +25,7 @@ def _largest_lanes(emit: Emitter, given: Given, lane: Any) -> None:
     emit.store(builder.load(top), work, builder.add(given["out_at"], lane))
 
 
-def _normalise_lanes(emit: Emitter, given: Given, lane: Any) -> None:
+def _normalize_lanes(emit: Emitter, given: Given, lane: Any) -> None:
     """scale = max(Σ rows, least); rows = rows / scale"""
     builder, work = emit.builder, given["work"]
     total = emit.variable(emit.constant(0.0))
@@ -58,7 +58,7 @@ def _share_lanes(emit: Emitter, given: Given, lane: Any) -> None:
 
 
 _vector_largest = vector_code("work out_at at stride count least width", _largest_lanes)
-_vector_normalise = vector_code("work at stride count scales_at least width", _normalise_lanes)
+_vector_normalize = vector_code("work at stride count scales_at least width", _normalize_lanes)
 _vector_share = vector_code("work at stride count factors_at norms_at lost_at least small width", _share_lanes)
 
 
@@ -69,10 +69,10 @@ def largest(work: Numbers, out_at: int, at: int, stride: int, count: int, least:
 
 
 @kernel
-def normalise(work: Numbers, at: int, stride: int, count: int, scales_at: int, least: float, width: int) -> None:
+def normalize(work: Numbers, at: int, stride: int, count: int, scales_at: int, least: float, width: int) -> None:
     """scale[l] = max(Σ_rows row[l], least); row[l] = row[l] / scale[l]."""
     if width % LANES == 0:
-        _vector_normalise(work, at, stride, count, scales_at, least, width)
+        _vector_normalize(work, at, stride, count, scales_at, least, width)
         return
     for lane in range(width):
         total = least - least

@@ -25,7 +25,7 @@ Given = dict[str, Any]
 
 
 class Emitter:
-    """Writes vector code: loads and stores of `lanes` neighbours of a flat array."""
+    """Writes vector code: loads and stores of `lanes` neighbors of a flat array."""
 
     def __init__(self, context: Any, builder: Any, number: Any, lanes: int) -> None:
         self.builder, self.lanes = builder, lanes

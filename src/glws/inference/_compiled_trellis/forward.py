@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from glws.inference._compiled_trellis.block import HUGE, Block, Lanes, Limits, Ways
-from glws.inference._compiled_trellis.columns import largest, normalise
+from glws.inference._compiled_trellis.columns import largest, normalize
 from glws.inference._compiled_trellis.emitter import LANES
 from glws.inference._compiled_trellis.lanes import Integers, Numbers, exp_of_negative, kernel, mix, move_few, part
 from glws.inference._compiled_trellis.machines import Machines, Terms
@@ -129,7 +129,7 @@ def settle(step: int, block: Block, work: Numbers, limits: Limits) -> None:
     chunk, at = step // block.steps, step % block.steps * block.width
     alphas = block.alphas + chunk * block.states * block.stride + at
     scales = block.scales + chunk * block.stride + at
-    normalise(work, alphas, block.stride, block.states, scales, limits.floor, block.width)
+    normalize(work, alphas, block.stride, block.states, scales, limits.floor, block.width)
 
 
 @kernel
@@ -176,7 +176,7 @@ def advance_few(
         work, target, source, stride, rows + slot * width, stride, terms, block.arrivals, block.floors, 0,
         reached[known : known + block.states], width, limits.zero,
     )  # fmt: skip
-    normalise(work, target, stride, block.states, scales, limits.floor, width)
+    normalize(work, target, stride, block.states, scales, limits.floor, width)
 
 
 @kernel

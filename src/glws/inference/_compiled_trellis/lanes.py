@@ -1,4 +1,4 @@
-"""The arithmetic that all else is made of, on vectors of neighbouring numbers.
+"""The arithmetic that all else is made of, on vectors of neighboring numbers.
 
 Arrays are flat: a row is an offset, rows are a stride apart.
 """

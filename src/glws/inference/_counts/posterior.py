@@ -46,7 +46,7 @@ def count_posterior(
 
         log_likelihood = log Σ_y ω(S(y)) Π_j potential_j(y_j)        marginals_j = p(y_j = 1 | w)
 
-    The potentials need not be normalised and may be -inf; what lies beyond lengths[b] is not read. A problem that
+    The potentials need not be normalized and may be -inf; what lies beyond lengths[b] is not read. A problem that
     nothing satisfies gives -inf and zeros. NaN among the potentials of a problem gives NaN for that problem only;
     log-potentials beyond ±1e290 are read as ±1e290. Computed in float64 whatever the input; no autograd inside:
     ∂ log_likelihood / ∂ log_one = marginals, ∂ log_likelihood / ∂ log_zero = 1 - marginals.

@@ -179,7 +179,7 @@ def pivot_of(problems: Undecided, target: Int[Tensor, "problems"]) -> Float[Tens
     return torch.where(is_far & (problems.num_soft > 0), chosen, 0.0)
 
 
-def log_normaliser(
+def log_normalizer(
     problems: Undecided,
     small: Float[Tensor, "problems instances"],
     theta: Float[Tensor, "problems"],

@@ -13,7 +13,7 @@ from torch import Tensor
 from glws.inference._counts.characteristic import Waves, make_waves, posteriors, psi, reach, window_mass
 from glws.inference._counts.tilting import (
     Undecided,
-    log_normaliser,
+    log_normalizer,
     mean_and_variance,
     pivot_of,
     slack,
@@ -34,7 +34,7 @@ class Tilted(NamedTuple):
     variance: Float[Tensor, "problems"]
     center: Int[Tensor, "problems"]
     decay: Float[Tensor, "problems"]  # θ: the tilted weight of count k is ω(k) e^{-θ(k - center)}
-    normaliser: Float[Tensor, "problems"]
+    normalizer: Float[Tensor, "problems"]
 
 
 def tilted_to(problems: Undecided, center: Int[Tensor, "problems"], is_tilted: Bool[Tensor, "problems"]) -> Tilted:
@@ -45,8 +45,8 @@ def tilted_to(problems: Undecided, center: Int[Tensor, "problems"], is_tilted: B
     if bool(is_tilted.any()):
         chosen[is_tilted] = tilt(gap[is_tilted], problems.is_soft[is_tilted], center[is_tilted].double())
     small = small_sides(gap, problems.is_soft, chosen)
-    normaliser = log_normaliser(problems, small, chosen, pivot, center)
-    return Tilted(small, mean_and_variance(small)[1], center, chosen - pivot, normaliser)
+    normalizer = log_normalizer(problems, small, chosen, pivot, center)
+    return Tilted(small, mean_and_variance(small)[1], center, chosen - pivot, normalizer)
 
 
 def interval_posterior(
@@ -65,7 +65,7 @@ def interval_posterior(
     terms = psi(state.small, state.variance, center, waves) * _geometric_transform(waves, first, last, state.decay)
     mass, shares = window_mass(terms, waves)
     marginals = posteriors(state.small, state.variance, shares, waves)
-    return state.normaliser + mass.clamp(min=0.0).log(), marginals
+    return state.normalizer + mass.clamp(min=0.0).log(), marginals
 
 
 def _geometric_transform(
@@ -99,7 +99,7 @@ def weighted_posterior(
 
     def answer(view: _View, is_open: Tensor, total: Tensor) -> Float[Tensor, "open"]:
         mass, shares = window_mass(view.transform * (view.weights[:, None] * view.turns.conj()).sum(2), view.waves)
-        part = view.state.normaliser + view.top + mass.clamp(min=0.0).log()
+        part = view.state.normalizer + view.top + mass.clamp(min=0.0).log()
         marginals = posteriors(view.state.small, view.state.variance, shares, view.waves)
         new = (part - total).sigmoid().nan_to_num(0.0)[:, None]  # share of this window in the likelihood
         average[is_open] += torch.where(new > 0, new * (marginals - average[is_open]), 0.0)
@@ -114,7 +114,7 @@ def log_law(problems: Undecided, log_weights: Float[Tensor, "problems counts"]) 
 
     def answer(view: _View, is_open: Tensor, total: Tensor) -> Float[Tensor, "open"]:
         terms = view.weights * view.law.clamp(min=0.0) / view.waves.points[:, None]
-        log_terms = torch.where(view.is_taken, terms.log() + (view.state.normaliser + view.top)[:, None], -math.inf)
+        log_terms = torch.where(view.is_taken, terms.log() + (view.state.normalizer + view.top)[:, None], -math.inf)
         law[is_open] = law[is_open].scatter_reduce(1, view.places, log_terms, "amax")
         return log_terms.logsumexp(1)
 
@@ -148,7 +148,7 @@ def _over_windows(
 def _chernoff(state: Tilted, counts: int) -> Float[Tensor, "problems counts"]:
     """Bound on the log-weight of every count from one tilt: K(θ) - θ k."""
     distance = torch.arange(counts, device=state.center.device) - state.center[:, None]
-    return state.normaliser[:, None] - state.decay[:, None] * distance
+    return state.normalizer[:, None] - state.decay[:, None] * distance
 
 
 def _scout(problems: Undecided, counts: int) -> Float[Tensor, "problems counts"]:
@@ -160,8 +160,8 @@ def _scout(problems: Undecided, counts: int) -> Float[Tensor, "problems counts"]
     for sigmas in (0.0, 3.0, -3.0, 9.0, -9.0, 27.0, -27.0):
         theta = sigmas / variance.clamp(min=1.0).sqrt()
         small = small_sides(problems.gap, problems.is_soft, theta)
-        normaliser = log_normaliser(problems, small, theta, nothing, origin)
-        bounds.append(_chernoff(Tilted(small, variance, origin, theta, normaliser), counts))
+        normalizer = log_normalizer(problems, small, theta, nothing, origin)
+        bounds.append(_chernoff(Tilted(small, variance, origin, theta, normalizer), counts))
     return torch.stack(bounds).amin(0)
 
 

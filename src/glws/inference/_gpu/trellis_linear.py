@@ -12,7 +12,7 @@ The scales c_j and e_j are powers of two that undo the size of the vector *befor
 its own largest entry. What a step reads was asked for at least four steps before, because memory answers in the time of
 several steps. Weights, potentials and vectors are at most about 1, all terms are positive, so what is flushed
 to zero in one place is below the smallest normal number, and it can matter in a row only where the sum of that row
-before it is normalised is small. Groups with such a row are flagged, and done again in log space.
+before it is normalized is small. Groups with such a row are flagged, and done again in log space.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def fold(rows: "Block", cell: "Block", bit: tl.constexpr) -> "Block":
 def sums_by_symbol(shares: "Block", cell: "Block", S: tl.constexpr, P: tl.constexpr) -> "Block":
     """Σ over the states of a group of shares [R, C], by class [C]: cell s has class s % P.
 
-    Halves of the rows are swapped between neighbours, so that 2 P numbers travel instead of P log S.
+    Halves of the rows are swapped between neighbors, so that 2 P numbers travel instead of P log S.
     """
     R: tl.constexpr = shares.shape[0]
     C: tl.constexpr = shares.shape[1]

@@ -74,7 +74,7 @@ class JointCounts(AbstractForm):
         _check_shape("counts", self.counts, potentials)
         if self.method not in METHODS:
             raise DataError(f"method must be one of {', '.join(METHODS)}, found {self.method!r}")
-        if self.is_unwatched(potentials.device):
+        if self.is_capturable(potentials.device):
             assert self.most_states is not None
             return Solution(*gpu_joint_posterior(potentials, self.counts, lengths, self.most_states))
         counts = self.counts.long()
@@ -115,7 +115,7 @@ class JointCounts(AbstractForm):
 
         return Automaton(*explore_steps(len(start), start, step, lambda left: not any(left)))
 
-    def is_unwatched(self, device: torch.device) -> bool:
+    def is_capturable(self, device: torch.device) -> bool:
         """Where one launch of a kernel answers, exactly."""
         if self.method not in ("auto", "exact") or self.most_states is None or not gpu.can_answer(device):
             return False
@@ -150,7 +150,7 @@ class PresenceSet(AbstractForm):
         """Answered next to count vectors."""
         return "joint counts"
 
-    def is_unwatched(self, device: torch.device) -> bool:
+    def is_capturable(self, device: torch.device) -> bool:
         """Where one launch of a kernel answers."""
         if self.largest is None or not gpu.can_answer(device):
             return False
@@ -160,7 +160,7 @@ class PresenceSet(AbstractForm):
     def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
         """log Z and q_j(k), computed in float64."""
         _check_shape("present", self.present, potentials)
-        if self.is_unwatched(potentials.device):
+        if self.is_capturable(potentials.device):
             assert self.largest is not None
             return gpu_set_posterior(potentials, self.present, lengths, self.largest[0])
         sizes = self.present.sum(1)
@@ -199,9 +199,9 @@ class PresenceSet(AbstractForm):
 
 def _entropy(form: AbstractForm, potentials: Tensor, lengths: Tensor) -> Float[Tensor, "groups"]:
     """That of a posterior over the labelings that a form allows, all of weight 1, from its log Z and marginals."""
-    normalised = potentials.log_softmax(2).nan_to_num(0.0, neginf=-torch.inf)
-    answer = form.solution(normalised, lengths)
-    return (answer.log_likelihood + surprise(answer.marginals, normalised).sum(1)).clamp_min(0.0)
+    normalized = potentials.log_softmax(2).nan_to_num(0.0, neginf=-torch.inf)
+    answer = form.solution(normalized, lengths)
+    return (answer.log_likelihood + surprise(answer.marginals, normalized).sum(1)).clamp_min(0.0)
 
 
 def _prepared(

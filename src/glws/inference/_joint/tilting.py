@@ -1,6 +1,6 @@
 """The multi-class tilt: θ such that q_j(k) ∝ exp(φ_j(k) + θ_k) has the given counts as expected counts.
 
-θ minimises the convex function D(θ) = Σ_j log Σ_k exp(φ_j(k) + θ_k) - θ·n, whose gradient is N(θ) - n with
+θ minimizes the convex function D(θ) = Σ_j log Σ_k exp(φ_j(k) + θ_k) - θ·n, whose gradient is N(θ) - n with
 N_k = Σ_j q_j(k), and whose Hessian is the covariance matrix of the counts, diag(N) - Σ_j q_j q_jᵀ.
 
 Each step takes the better of two: Sinkhorn's, θ + log n - log N, which never fails and can be slow, and Newton's. Where

@@ -25,7 +25,7 @@ from glws.inference._counts.compiled.problem import finish, prepare
 from glws.inference._counts.compiled.series import series_terms
 from glws.inference._counts.compiled.short import SAFE_NATS, depth, interval_by_recursion
 from glws.inference._counts.compiled.tilting import (
-    log_normaliser,
+    log_normalizer,
     mean_and_variance,
     slack,
     subtract_pivot,
@@ -116,13 +116,13 @@ def undecided_interval(
     is_short = n + 4 <= table.shape[0]
     if is_short and depth(row) < SAFE_NATS:
         to_small_sides(row, 0.0)
-        return log_normaliser(zero, one, row, 0.0, 0.0, low)[0] + interval_by_recursion(row, low, high, low, 0.0, table)
+        return log_normalizer(zero, one, row, 0.0, 0.0, low)[0] + interval_by_recursion(row, low, high, low, 0.0, table)
     pivot, theta, variance, center = choose_tilt(row, low, high, is_clean)
     to_small_sides(row, theta)
-    normaliser, ones = log_normaliser(zero, one, row, theta, pivot, center)
+    normalizer, ones = log_normalizer(zero, one, row, theta, pivot, center)
     if is_short:
-        return normaliser + interval_by_recursion(row, low, high, center, theta - pivot, table)
-    return normaliser + interval_by_frequencies(row, variance, int(ones), low, high, center, theta - pivot)
+        return normalizer + interval_by_recursion(row, low, high, center, theta - pivot, table)
+    return normalizer + interval_by_frequencies(row, variance, int(ones), low, high, center, theta - pivot)
 
 
 @kernel

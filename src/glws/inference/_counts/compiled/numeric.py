@@ -1,4 +1,4 @@
-"""What every compiled kernel is made of: the compiler settings and an exponential that vectorises.
+"""What every compiled kernel is made of: the compiler settings and an exponential that vectorizes.
 
 Two decorators, because two kinds of arithmetic need different freedom:
 

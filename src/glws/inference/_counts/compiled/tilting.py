@@ -179,7 +179,7 @@ def log_large_sides(small: Vector) -> float:
 
 
 @kernel
-def log_normaliser(
+def log_normalizer(
     zero: Vector, one: Vector, small: Vector, theta: float, pivot: float, center: int
 ) -> tuple[float, float]:
     """log of (Σ over labelings with S = center of the potentials) / P_θ(S = center), and the number of r_j > 1/2.

@@ -26,7 +26,7 @@ from glws.inference._counts.compiled.problem import fill_log_odds, finish, prepa
 from glws.inference._counts.compiled.series import series_terms
 from glws.inference._counts.compiled.short import SAFE_NATS, depth, weights_by_recursion
 from glws.inference._counts.compiled.tilting import (
-    log_normaliser,
+    log_normalizer,
     mean_and_variance,
     subtract_pivot,
     tilt,
@@ -56,7 +56,7 @@ def scout(zero: Vector, one: Vector, row: Vector, bound: Vector, gap_is_far: boo
     for theta in (0.0, 3.0, -3.0, 9.0, -9.0, 27.0, -27.0):
         fill_log_odds(zero, one, row)
         to_small_sides(row, theta * unit)
-        tighten(bound, log_normaliser(zero, one, row, theta * unit, 0.0, 0)[0], theta * unit)
+        tighten(bound, log_normalizer(zero, one, row, theta * unit, 0.0, 0)[0], theta * unit)
 
 
 @kernel
@@ -91,9 +91,9 @@ def window(
     pivot = 0.0 if is_clean else subtract_pivot(row, center)
     theta, variance = tilt(row, float(center))
     to_small_sides(row, theta)
-    normaliser, ones = log_normaliser(zero, one, row, theta, pivot, center)
+    normalizer, ones = log_normalizer(zero, one, row, theta, pivot, center)
     decay = theta - pivot
-    tighten(bound, normaliser + decay * center, decay)
+    tighten(bound, normalizer + decay * center, decay)
     half_width = reach(variance) + 1
     first, last = max(center - half_width, 0), min(center + half_width, row.size)
     points = num_points(variance, row.size, half_width)
@@ -105,7 +105,7 @@ def window(
     apply_weights(points, weights, first - center, waves, cosine, sine)
     mass = window_mass(points, waves)
     fill_posteriors(row, terms, waves)
-    return normaliser + top + math.log(max(mass, 0.0))
+    return normalizer + top + math.log(max(mass, 0.0))
 
 
 @kernel
@@ -159,7 +159,7 @@ def undecided_weighted(
         return only
     if n + 4 <= table.shape[0] and depth(row) + spread < SAFE_NATS:
         to_small_sides(row, 0.0)
-        return log_normaliser(zero, one, row, 0.0, 0.0, 0)[0] + weights_by_recursion(row, log_weights, table)
+        return log_normalizer(zero, one, row, 0.0, 0.0, 0)[0] + weights_by_recursion(row, log_weights, table)
     return weights_by_windows(zero, one, log_weights, is_clean, row)
 
 

@@ -11,16 +11,16 @@ from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 
 from glws._version import __version__
-from glws.training._sealed import Json
+from glws.training._checksummed import Json
 
 PACKAGES = ("torch", "numpy", "scipy", "numba")
 GIT_SECONDS = 5
 
 
-def surroundings(command: Sequence[str] | None = None) -> dict[str, Json]:
+def environment(command: Sequence[str] | None = None) -> dict[str, Json]:
     """Versions of what computes, git commit of the current folder (None outside of git), and the command line.
 
-    >>> sorted(surroundings(["glws", "train"]))
+    >>> sorted(environment(["glws", "train"]))
     ['command', 'git', 'versions']
     """
     versions: dict[str, Json] = {"glws": __version__, "python": platform.python_version()}

@@ -60,8 +60,8 @@ def _key(key: object, where: str) -> str:
     return str(key)
 
 
-def write_sealed(path: Path, kind: str, content: object, owner: str = "") -> None:
-    """Writes plain values with a checksum over every byte, atomically; `read_sealed` gives them back.
+def write_checksummed(path: Path, kind: str, content: object, owner: str = "") -> None:
+    """Writes plain values with a checksum over every byte, atomically; `read_checksummed` gives them back.
 
     Args:
         path: where; the name is part of what is sealed, so that files cannot change places.
@@ -77,13 +77,13 @@ def write_sealed(path: Path, kind: str, content: object, owner: str = "") -> Non
     write_bytes(path, sealed, makes_folders=False)  # a folder that vanished is not begun anew
 
 
-def read_sealed(path: Path, kind: str, owner: str = "") -> Json:
+def read_checksummed(path: Path, kind: str, owner: str = "") -> Json:
     """The content of a sealed file, or a `FileError` of one line: damaged, cut off, exchanged, or too new.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "facts.json"
-    >>> write_sealed(path, "facts", {"lr": 0.1})
-    >>> read_sealed(path, "facts")
+    >>> write_checksummed(path, "facts", {"lr": 0.1})
+    >>> read_checksummed(path, "facts")
     {'lr': 0.1}
     """
     sealed = read_bytes(path, MAX_BYTES)

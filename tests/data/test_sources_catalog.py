@@ -35,7 +35,7 @@ def test_bundled_sets_have_fixed_parts_in_proportion(name, train, test, columns,
     np.testing.assert_array_equal(load(name).test.inputs, source.test.inputs)
 
 
-def test_digits_are_scaled_to_one_and_labelled_right():
+def test_digits_are_scaled_to_one_and_labeled_right():
     source = load("digits")
     assert source.train.inputs.max() == 1.0
     zero, one = (source.train.inputs[source.train.labels == number].mean(0).reshape(8, 8) for number in (0, 1))

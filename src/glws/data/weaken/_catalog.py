@@ -1,4 +1,4 @@
-"""Settings by name: from a fully labelled source to weakly labelled data, with sizes that suit the source."""
+"""Settings by name: from a fully labeled source to weakly labeled data, with sizes that suit the source."""
 
 from __future__ import annotations
 
