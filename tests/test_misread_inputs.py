@@ -19,7 +19,7 @@ from torch import Tensor
 
 import glws
 from glws import UNKNOWN, WeakClassifier, _objective_checks, em_loss, infer
-from glws.data import Groups, WeakDataset
+from glws.data import Groups, WeakDataset, check_learnable
 from glws.errors import DataError
 from glws.kinds import (
     AbstractSupervision,
@@ -140,8 +140,8 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     # ------------------------------------------------------------ one instance
     "signs as labels": (
-        lambda: Labels.of([1, -1, 1], 2),
-        "labels: found 1 and -1 but no 0, and -1 means unknown; write 0 for negatives, None for unknown",
+        lambda: check_learnable([Groups.singles(3)], [Labels.of([1, -1, 1], 2)]),
+        "every weak label rules out class 0; add labels of it, or unlabeled data with a class prior",
     ),
     "one-hot labels": (
         lambda: Labels.of([[0, 1, 0], [1, 0, 0]], 3),
@@ -426,7 +426,7 @@ UNDERSTOOD: dict[str, tuple[Callable[[], AbstractSupervision], AbstractSupervisi
     "labels with UNKNOWN": (lambda: Labels.of([2, UNKNOWN, 0], 3), Labels.of([2, -1, 0], 3), [1] * 3),
     "labels as floats": (lambda: Labels.of([2.0, 1.0, 0.0], 3), Labels.of([2, 1, 0], 3), [1] * 3),
     "true and false as labels": (lambda: Labels.of([True, False], 2), Labels.of([1, 0], 2), [1] * 2),
-    "positives among unlabeled rows": (lambda: Labels.of([1, None], 2), Labels(torch.tensor([1, -1]), 2), [1] * 2),
+    "positives among unlabeled rows": (lambda: Labels.of([1, UNKNOWN], 2), Labels(torch.tensor([1, -1]), 2), [1] * 2),
     "bags of unknown sign": (lambda: MultiInstance.of([1, None, 0]), MultiInstance.of([1, -1, 0]), [2, 3, 1]),
     "true and false bags": (lambda: MultiInstance.of([True, False]), MultiInstance.of([1, 0]), [2, 3]),
     "marks with None": (

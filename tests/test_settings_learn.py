@@ -69,7 +69,9 @@ def handed_to_the_neighbor(log_probs: torch.Tensor, *question: object) -> Simple
     right = glws.infer(log_probs.detach(), *question)
     wrong = right.marginals.roll(1, 1 if log_probs.shape[1] > 1 else 2)
     likelihood = right.log_likelihood + (wrong * (log_probs - log_probs.detach())).sum((1, 2))
-    return SimpleNamespace(log_likelihood=likelihood, marginals=wrong, impossible=right.impossible, log_selection=None)
+    return SimpleNamespace(
+        log_likelihood=likelihood, marginals=wrong, impossible=right.impossible, log_selection=None, num_impossible=0
+    )
 
 
 # Of two unlabeled sets only the rates are known, and those survive among neighbors.

@@ -35,7 +35,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "a configuration that is a list": (["train", "list.yaml"], "found list"),
     "a configuration that is broken": (["train", "broken.yaml"], "not readable as YAML"),
     "a configuration that runs code": (["train", "code.yaml"], "tags (!) and aliases (*) are not allowed"),
-    "a configuration of bytes": (["train", "bytes.yaml"], "not readable as YAML"),
+    "a configuration of bytes": (["train", "bytes.yaml"], "bytes.yaml, line 2: not text in UTF-8"),
     "a section that is none": (["train", "section.yaml"], "`training` must be a section of names and values. Got 5."),
     "a bad value in a file": (["train", "settings.yaml"], "settings.yaml: `training.epochs` must be an integer"),
     # names with the nearest that is known
@@ -105,7 +105,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "no such weak value": (["train", "--data", "weak.yaml"], "did you mean count?"),
     "no weak labels": (["train", "--data", "plain.yaml"], "no weak labels to learn from"),
     "other class names": (["train", "--data", "names.yaml"], "no class is called 'benign'"),
-    "no such test table": ([*BAGS, "data.test=gone.yaml"], "gone.yaml: cannot be read"),
+    "no such test table": ([*BAGS, "data.test=gone.yaml"], "cannot read gone.yaml"),
     "a test table without labels": ([*BAGS, "data.test=plain.yaml"], "needs a column of true labels"),
     "nothing to examine": (["doctor"], "missing argument 'DATA'"),
     "a table to examine": (["doctor", "bags.csv"], "bags.csv is a table by itself"),

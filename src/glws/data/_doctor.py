@@ -399,7 +399,7 @@ def approximate_answers(parts: Sequence[Part], size: int, classes: Sequence[str]
             most = float(error.max())
             name = part.some(chosen[[int(error.argmax())]].tolist())
             message = (
-                f"{part.name}: the posteriors of large groups are approximate: those of {name} may be off by "
+                f"{part.name}: the posteriors of large groups are approximate: those of group {name} may be off by "
                 f"{most:.2g} (estimate, at random predictions); those of smaller groups are exact"
             )
             groups = tuple(chosen[error > 0].tolist())

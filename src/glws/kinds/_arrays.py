@@ -77,20 +77,26 @@ def classes(values: Numbers, what: str, num_classes: int, ndim: int = 1, least: 
 def classes_or_unknown(values: Numbers, what: str, num_classes: int, ndim: int = 1, hint: str = "") -> Tensor:
     """The values as class numbers, `UNKNOWN` where one is -1, None or NaN.
 
-    Of two classes, 1 and -1 without any 0 or None is refused: to others, -1 is the negative class.
-
     >>> classes_or_unknown([2, None, -1], "labels", 3)
     tensor([ 2, -1, -1])
-    >>> classes_or_unknown([1, -1], "y", 2)
-    Traceback (most recent call last):
-    ...
-    glws.errors.DataError: y: found 1 and -1 but no 0, and -1 means unknown; write 0 for negatives, None for unknown
     """
     read = _read(values, what, ndim, hint)
-    missing = read.isnan()
-    found = classes(torch.where(missing, UNKNOWN, read), what, num_classes, ndim, UNKNOWN, hint)
+    return classes(torch.where(read.isnan(), UNKNOWN, read), what, num_classes, ndim, UNKNOWN, hint)
+
+
+def marks_or_unknown(values: Numbers, what: str, ndim: int = 1, hint: str = "") -> Tensor:
+    """The values as 1 (present), 0 (absent) or `UNKNOWN`; 1 and -1 without any 0 or None is refused.
+
+    To others -1 is the negative class, and a bag of unknown sign says nothing: a model of such data calls all positive.
+
+    >>> marks_or_unknown([1, -1], "present")
+    Traceback (most recent call last):
+    ...
+    glws.errors.DataError: present: found 1 and -1 but no 0, and -1 means unknown; write 0 for negatives, None for unknown
+    """
+    found = classes_or_unknown(values, what, 2, ndim, hint)
     occurs = [bool((found == number).any()) for number in (UNKNOWN, 0, 1)]
-    if num_classes == 2 and occurs == [True, False, True] and not bool(missing.any()):
+    if occurs == [True, False, True] and not bool(_read(values, what, ndim, hint).isnan().any()):
         raise DataError(
             f"{what}: found 1 and -1 but no 0, and -1 means unknown; write 0 for negatives, None for unknown"
         )

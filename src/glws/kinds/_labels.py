@@ -37,7 +37,7 @@ class Labels(AbstractTableKind):
 
     @classmethod
     def of(cls, labels: Numbers, num_classes: int) -> Labels:
-        """From class numbers; -1, None or NaN for none. Two classes as 1 and -1 are refused: write 1 and 0."""
+        """From class numbers; -1 (`glws.UNKNOWN`), None or NaN for none."""
         hint = "classes are numbered from 0, unknown is None; of a one-hot table pass argmax(1)"
         return cls(classes_or_unknown(labels, "labels", num_classes, hint=hint), num_classes)
 

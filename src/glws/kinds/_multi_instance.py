@@ -17,7 +17,7 @@ from glws.errors import DataError
 from glws.inference import MAX_SET, AbstractForm, Automata, Posterior, PresenceSet, PresenceWeights, Selected
 from glws.inference._joint.limits import largest_set
 from glws.kinds._abstract import SHARED
-from glws.kinds._arrays import Numbers, class_mask, classes_or_unknown, label_counts, rates, true_labels
+from glws.kinds._arrays import Numbers, class_mask, label_counts, marks_or_unknown, rates, true_labels
 from glws.kinds._narrowing import Narrowed, by_counted, by_counts
 from glws.kinds._noise import (
     LearnsNoise,
@@ -79,7 +79,7 @@ class MultiInstance(LearnsNoise):
         Marks 1 and -1 without any 0 are refused: write 0 for none. `share` where groups were chosen by their report.
         """
         hint = "1 is at least one, 0 none, None unknown; counts are Proportions.of, all classes PresentClasses.of"
-        marks = classes_or_unknown(present, "present", 2, hint=hint)
+        marks = marks_or_unknown(present, "present", hint=hint)
         known = cls(marks, class_mask(counted, num_classes), rates(flip, "flip", 2))
         return known if share is None else known._chosen(share)
 
@@ -212,7 +212,7 @@ class PresentClasses(LearnsNoise):
         Marks 1 and -1 without any 0 are refused: write 0 for classes that do not occur, or None for not known.
         """
         hint = "a row for each group: 1, 0 or None (unknown) for each class"
-        return cls(classes_or_unknown(present, "present", 2, 2, hint), rates(flip, "flip", 2))
+        return cls(marks_or_unknown(present, "present", 2, hint), rates(flip, "flip", 2))
 
     @classmethod
     def from_labels(
