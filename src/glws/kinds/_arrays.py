@@ -89,10 +89,10 @@ def marks_or_unknown(values: Numbers, what: str, ndim: int = 1, hint: str = "") 
 
     To others -1 is the negative class, and a bag of unknown sign says nothing: a model of such data calls all positive.
 
-    >>> marks_or_unknown([1, -1], "present")
+    >>> marks_or_unknown([1, -1], "y")
     Traceback (most recent call last):
     ...
-    glws.errors.DataError: present: found 1 and -1 but no 0, and -1 means unknown; write 0 for negatives, None for unknown
+    glws.errors.DataError: y: found 1 and -1 but no 0, and -1 means unknown; write 0 for negatives, None for unknown
     """
     found = classes_or_unknown(values, what, 2, ndim, hint)
     occurs = [bool((found == number).any()) for number in (UNKNOWN, 0, 1)]

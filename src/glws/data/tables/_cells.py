@@ -17,7 +17,7 @@ TRUTH = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no":
 
 
 class Cells(NamedTuple):
-    """One column of a row batch: numbers `[rows]` or `[rows, width]`, or objects (text, lists), and the missing ones."""
+    """One column of a row batch: numbers `[rows]` or `[rows, width]`, or objects (text, lists), and what is missing."""
 
     values: NDArray[Any]
     missing: NDArray[np.bool_]
