@@ -86,6 +86,15 @@ KINDS: dict[str, tuple[AbstractSupervision, list[int]]] = {
     "unlabeled, hypergeometric": (Unlabeled.hypergeometric([0.4, 0.5], [10, 4]), [4, 3]),
     "unlabeled, of a data set": (Unlabeled.dataset([0.4, 0.5], [10, 20], [2.5, 9.0], [1.2, 3.0]), [4, 3]),
     "constraints": (Constraints.of(["count(1) == 1", "y[0] != y[-1]"], 3), [3, 2]),
+    "constraints with known labels": (
+        Constraints.of(
+            ["sum(y) == 3", "y[0] + y[2] == price[1]", "alldifferent(y)", "sum(y[::2]) == 2 * length - 5"],
+            3,
+            known=[{1: 1}, {2: 1, 0: 0}, {}, {3: 2, 0: 1}],
+            values={"price": [1, 2, 4]},
+        ),
+        [3, 1, 2, 2],
+    ),
     "two tables together": (
         Together.of(
             PairSimilarity.of([1, 0], flip=0.1), PairComparison.of([0, 1]), ConfidenceDifference.of([0.3, -0.2])

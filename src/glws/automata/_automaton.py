@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +13,12 @@ from glws.automata import _att as att
 from glws.automata import _operations as operations
 from glws.automata import _questions as questions
 from glws.automata import _structure as structure
-from glws.automata._explore import NEVER, Parts
+from glws.automata._explore import NEVER, Parts, explore_steps
 from glws.errors import AutomatonError
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
+State = TypeVar("State", bound=Hashable)
 
 
 class Automaton:
@@ -248,6 +249,21 @@ class Automaton:
             return questions.same_weights(self.resolve(), other.resolve())
         return _identical(self.minimize(), other.minimize())
 
+    def given(self, labels: Mapping[int, int], length: int) -> Automaton:
+        """What is said of the others when these labels of a group of this length are known, `{position: label}`.
+
+        >>> from glws.automata import exactly
+        >>> rest = exactly(2).given({0: 1, 3: 0}, length=4)
+        >>> list(rest.labelings(2)), rest.count(3)
+        ([(0, 1), (1, 0)], 0)
+        """
+        for position, label in labels.items():
+            if not 0 <= position < length:
+                raise AutomatonError(f"instance {position} is not one of 0..{length - 1}")
+            if not 0 <= label < self.num_symbols:
+                raise AutomatonError(f"label {label!r} is not one of 0..{self.num_symbols - 1}")
+        return _summed(lambda machine: operations.given(machine, labels, length), self.resolve())
+
     # Seen and written
 
     def to_dot(self, classes: Sequence[str] | None = None) -> str:
@@ -270,6 +286,34 @@ class Automaton:
         return att.write(self)
 
     @classmethod
+    def from_fold(
+        cls,
+        init: State,
+        step: Callable[[State, int], State | None],
+        accept: Callable[[State], bool],
+        num_classes: int,
+    ) -> Automaton:
+        """The labelings that a program accepts which reads them label by label, as a minimal automaton.
+
+        The program remembers a state, anything hashable: `init` at first, `step(state, label)` after each label (None:
+        nothing that begins like this is accepted), and `accept(state)` says whether the labels may end there. Both
+        functions are called once for each state and label, which must therefore be few: a program that can reach more
+        states than the budget (`state_budget`) raises `StateBudgetError`.
+
+        >>> runs = Automaton.from_fold((None, 0), lambda state, y: (y, min(state[1] + (y != state[0]), 3)),
+        ...     lambda state: state[1] <= 2, num_classes=2)
+        >>> runs.accepts([0, 0, 1]), runs.accepts([0, 1, 0]), runs.num_states
+        (True, False, 5)
+        """
+        _check_size("num_classes", num_classes)
+
+        def follow(state: State, label: int) -> State | None:
+            return _hashable(step(state, label), f"after label {label}, step gave")
+
+        _hashable(init, "init is")
+        return cls(*explore_steps(num_classes, init, follow, lambda state: bool(accept(state)))).minimize()
+
+    @classmethod
     def from_att(cls, text: str, num_symbols: int | None = None, *, sum_paths: bool = False) -> Automaton:
         """Reads AT&T text; the source of the first line is the start. Without `num_symbols`: largest symbol + 1.
 
@@ -277,6 +321,15 @@ class Automaton:
         True
         """
         return cls(*att.read(text, num_symbols), sum_paths=sum_paths)
+
+
+def _hashable(state: State, whence: str) -> State:
+    try:
+        hash(state)
+    except TypeError:
+        shown = f"{whence} the {type(state).__name__} {state!r:.60}"
+        raise AutomatonError(f"a state must be hashable; {shown}: use a tuple or a frozenset") from None
+    return state
 
 
 def _built(parts: Parts, sum_paths: bool = False) -> Automaton:

@@ -65,7 +65,6 @@ def explore(
     (-inf: one may not). Two arcs with the same symbol between the same states are joined by `add`: `max` keeps a
     language a language, `logaddexp` sums weights.
     """
-    max_states = _budget.get()
     number = {meta: index for index, meta in enumerate(start)}
     found = list(start)
     arcs: list[Arc] = []
@@ -73,7 +72,7 @@ def explore(
         joined: dict[tuple[int, int], float] = {}
         for symbol, target, weight in follow(meta):
             if target not in number:
-                _check_budget(len(found), max_states)
+                check_budget(len(found) + 1)
                 number[target] = len(found)
                 found.append(target)
             key = (symbol, number[target])
@@ -101,8 +100,10 @@ def explore_steps(
     return explore(num_symbols, {start: ALWAYS}, follow, lambda meta: ALWAYS if final(meta) else NEVER)
 
 
-def _check_budget(found: int, max_states: int) -> None:
-    if found >= max_states:
+def check_budget(states: int) -> None:
+    """Raises where a construction needs more states than it may reach."""
+    max_states = _budget.get()
+    if states > max_states:
         raise StateBudgetError(
             f"the automaton grew past {max_states:,} states and was stopped; "
             "simplify it, or raise the limit with glws.automata.state_budget"

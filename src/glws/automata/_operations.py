@@ -7,7 +7,7 @@ the result means (a language or a sum of weights).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from glws.automata._explore import ALWAYS, NEVER, Parts, explore
@@ -145,6 +145,32 @@ def support(automaton: Automaton) -> Parts:
     arcs = [(s, y, t, ALWAYS) for s, arcs in enumerate(automaton.outgoing) for y, t, _ in arcs]
     final = {state: ALWAYS for state, weight in enumerate(_final(automaton)) if weight > NEVER}
     return Parts(automaton.num_states, automaton.num_symbols, arcs, dict.fromkeys(starts(automaton), ALWAYS), final)
+
+
+def given(automaton: Automaton, labels: Mapping[int, int], length: int) -> Parts:
+    """Places and states before the labels that are not given; given ones are read at once where they come."""
+    add, last = adder(automaton), _final(automaton)
+
+    def read(place: int, states: dict[int, float]) -> dict[tuple[int, int], float]:
+        """Where all given labels from this place on lead."""
+        while place in labels:
+            after: dict[int, float] = {}
+            for state, weight in states.items():
+                for symbol, target, arc in automaton.outgoing[state]:
+                    if symbol == labels[place]:
+                        after[target] = add(after.get(target, NEVER), weight + arc)
+            place, states = place + 1, after
+        return {(place, state): weight for state, weight in states.items()}
+
+    def follow(where: tuple[int, int]) -> Iterable[tuple[int, tuple[int, int], float]]:
+        place, state = where
+        for symbol, target, weight in automaton.outgoing[state] if place < length else ():
+            yield from ((symbol, *after) for after in read(place + 1, {target: weight}).items())
+
+    def stop(where: tuple[int, int]) -> float:
+        return last[where[1]] if where[0] == length else NEVER
+
+    return _trimmed(explore(automaton.num_symbols, read(0, starts(automaton)), follow, stop, add))
 
 
 # Tidying

@@ -31,6 +31,7 @@ from glws.inference._joint import MAX_SET as MAX_SET
 from glws.inference._joint import STATE_BUDGET as STATE_BUDGET
 from glws.inference._joint import JointCounts as JointCounts
 from glws.inference._joint import PresenceSet as PresenceSet
+from glws.inference._known_labels import KnownLabels as KnownLabels
 from glws.inference._posterior import Posterior as Posterior
 from glws.inference._posterior import infer as infer
 from glws.inference._posterior import infer_two as infer_two

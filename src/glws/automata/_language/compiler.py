@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from fractions import Fraction
-from math import floor, lcm
+from math import comb
 from operator import index
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from glws.automata._automaton import Automaton
 from glws.automata._builders import anything, nothing
 from glws.automata._explore import STATE_BUDGET, explore_steps, state_budget
-from glws.automata._language.parser import parse
+from glws.automata._language.parser import RESERVED, parse
+from glws.automata._language.temporal import excess, temporal_parts
+from glws.automata._language.totals import total_parts
 from glws.automata._language.tree import (
-    COMPARISONS,
+    WHOLE,
     And,
     Choice,
+    Clock,
     Constant,
     Counting,
+    Distinct,
+    Extreme,
     Formula,
     Known,
+    Label,
+    Linear,
     Not,
     Or,
+    Ordered,
     Pattern,
     Position,
     Quantified,
     Relation,
+    Span,
+    Temporal,
+    Weights,
+    labels,
     positions,
+    spans,
     substitute,
     truth,
 )
@@ -36,32 +49,48 @@ from glws.errors import ConstraintError, StateBudgetError
 
 
 def constraint(
-    text: str, classes: int | Sequence[str], length: int | None = None, max_states: int = STATE_BUDGET
+    text: str,
+    classes: int | Sequence[str],
+    length: int | None = None,
+    max_states: int = STATE_BUDGET,
+    values: Mapping[str, Sequence[float]] | None = None,
 ) -> Automaton:
     """The labelings of which the text is true, as a minimal (hence unambiguous) deterministic automaton.
 
     `classes` is how many there are, or their names; the text may use names, quoted where they are no identifiers or
-    mean something else (`count("hot dog")`), and numbers. Conditions are combined with `and`, `or`, `not`, parentheses
-    and `... if ... else ...`; comparisons may be chained.
+    mean something else (`count("hot dog")`), and numbers. Conditions are combined with `and`, `or`, `not`, `->` (if
+    the first then the second), parentheses and `... if ... else ...`; comparisons may be chained.
 
     - Counts: `count(1)`, `count({cat, dog})`, `count(y != 0)`, `length`, and sums and multiples of these, compared:
       `2 <= count(1) <= 5`, `count(1) + 2 * count(2) == 4`, `count(1) in {0, 2}`. `majority(1)`: more than half are 1.
     - Labels: `y[0] >= y[1]`, `y[-1] not in {cat, dog}`, `y[0] == y[1] != y[2]`, compared by class number.
     - All labels: `any(2)`, `none(cat)`, `all(y == y[0])`, `any(y == 1 or y == y[0])`.
+    - Slices, as in Python, inside all functions: `count(y[0:4] == 1)`, `all(y[::2] == y[0])`.
+    - Sums: `sum(y) == 13`, `10 <= sum(y[0:4]) <= 20`, `y[0] + y[1] == 2 * y[2]`; with `values={"price": [...]}`, one
+      value for each class, `sum(price) <= 100` and `price[0] < price[1]`. `sum(y) % 3 == 0`; `parity(y) == 1`.
+    - Numbers, the highest digit first: `number(y[0:3]) + number(y[3:6]) == 417`, in the base of as many digits as there
+      are classes, unless it is given: `number(y[0:8], base=2) < 100`. `y[::-1]` has the lowest digit first.
+    - Order: `sorted(y)`, `max(y) == 7`, `min(y[0:3]) >= y[3]`, `alldifferent(y)`.
+    - Time, `y` being the label at one time: `always(red -> next(green))`, `eventually`, `until(a, b)`, `last` and
+      `first`; backwards `previous`, `once`, `historically`, `since(a, b)`. Times may be nested. What looks ahead is
+      said of the first label, what looks back of the last one.
     - `regex("0*1+0*")`, see `from_regex`; `True`, `False`.
 
     A group may be too short for `y[3]`. What is said about a label that does not exist is undefined, neither true nor
     false, and only what is true is accepted: neither `y[3] == 1` nor `not y[3] == 1` accepts a group of two, but
-    `length <= 3 or y[3] == 1` does.
+    `length <= 3 or y[3] == 1` does. A number lacks its digits in the same way, and so do the extremes of no labels;
+    sums and counts are of the labels that exist.
 
-    `majority`, shares of `length` and the difference of two counts are about groups of one length: they need `length=`.
-    Given, it is put in for `length` and for negative indices. The result then says what the text says about labelings
-    of that length; it is not restricted to them.
+    `majority`, shares of `length`, the difference of two counts, and slices that count from the end are about groups of
+    one length: they need `length=`. Given, it is put in for `length` and for negative indices. The result then says
+    what the text says about labelings of that length; it is not restricted to them.
 
     A text that cannot be read, or whose automaton would need more than `max_states` states on the way, raises
     `ConstraintError`: what is wrong, the text, and a caret under the place.
 
     >>> constraint("count(cat) >= 1 and not any(dog)", ["cat", "dog", "bird"]).accepts([0, 2])
+    True
+    >>> constraint("number(y[0:2]) + number(y[2:4]) == 47", 10).accepts([1, 8, 2, 9])
     True
     >>> from glws.automata import at_least
     >>> constraint("count(1) >= 0.3 * length", 2, length=10) == at_least(3)
@@ -76,7 +105,7 @@ def constraint(
     classes = classes if isinstance(classes, Sequence) else index(classes)
     length = None if length is None else index(length)
     _check_arguments(classes, length)
-    formula = parse(text, classes, length)
+    formula = parse(text, classes, length, _tables(values or {}, classes))
     with state_budget(max_states):
         return _Compiler(text, classes, max_states).language(formula, True)
 
@@ -91,6 +120,25 @@ def _check_arguments(classes: int | Sequence[str], length: int | None) -> None:
         raise ConstraintError(f"the names of the classes must be given, each once; found {list(classes)}")
     if length is not None and length < 0:
         raise ConstraintError(f"the length of a group is at least 0, found length={length}")
+
+
+def _tables(values: Mapping[str, Sequence[float]], classes: int | Sequence[str]) -> dict[str, Weights]:
+    """The tables of values as exact numbers: 0.1 is a tenth."""
+    names, number = ((), classes) if isinstance(classes, int) else (classes, len(classes))
+    tables = {}
+    for name, table in values.items():
+        if not name.isidentifier() or name in RESERVED or name in names:
+            raise ConstraintError(f"a table of values cannot be called {name!r}; choose another name")
+        if len(table) != number:
+            raise ConstraintError(f"values {name!r}: expected one for each of {number} classes, found {len(table)}")
+        try:
+            tables[name] = tuple(Fraction(str(value)) for value in table)
+        except ValueError:
+            raise ConstraintError(f"values {name!r}: expected finite numbers, found {list(table)}") from None
+    return tables
+
+
+Memo = TypeVar("Memo", bound=Hashable)
 
 
 class _Memory(NamedTuple):
@@ -137,7 +185,9 @@ class _Compiler:
         if isinstance(formula, Choice):
             return self._choice(formula, wanted)
         if isinstance(formula, Counting):
-            return self._counting(formula, wanted)
+            return Automaton(*total_parts(formula, wanted, self.num_classes)).minimize()
+        if isinstance(formula, Temporal | Ordered | Distinct):
+            return self._defined(formula) if wanted else (~self.language(formula, True)).minimize()
         if isinstance(formula, Pattern):
             return self._pattern(formula, wanted)
         return self._labels(formula, wanted)
@@ -154,19 +204,45 @@ class _Compiler:
             ]
         )
 
-    def _counting(self, formula: Counting, wanted: bool) -> Automaton:
-        """Adds up the weights; totals beyond the bound need not be told apart."""
-        scale = lcm(*(weight.denominator for weight in formula.weights))
-        weights = [int(weight * scale) for weight in formula.weights]
-        bound, compare = formula.bound * scale, COMPARISONS[formula.operator]
-        beyond = max(floor(bound) + 1, 0)
-        parts = explore_steps(
-            self.num_classes,
-            0,
-            lambda total, symbol: min(total + weights[symbol], beyond),
-            lambda total: compare(total, bound) is wanted,
-        )
-        return Automaton(*parts).minimize()
+    def _defined(self, formula: Temporal | Ordered | Distinct) -> Automaton:
+        """The labelings of which a formula is true that is false of all others."""
+        if isinstance(formula, Temporal):
+            if problem := excess(formula):
+                raise TextError(f"{problem} are too many for one formula; split it", self.text, formula.column)
+            return Automaton(*temporal_parts(formula, self.num_classes)).minimize()
+        if isinstance(formula, Distinct):
+            self._check_distinct(formula)
+            return self._along(formula.span, frozenset[int](), _unseen)
+        last = self.num_classes - 1
+
+        def higher(highest: int, symbol: int) -> int | None:
+            return symbol if symbol >= highest else None
+
+        def lower(lowest: int, symbol: int) -> int | None:
+            return symbol if symbol <= lowest else None
+
+        return self._along(formula.span, last, lower) if formula.backward else self._along(formula.span, 0, higher)
+
+    def _check_distinct(self, formula: Distinct) -> None:
+        """Whatever may have occurred so far is a state."""
+        longest = len(formula.span.within(self.num_classes * formula.span.step + formula.span.start))
+        if sum(comb(self.num_classes, seen) for seen in range(min(longest, self.num_classes) + 1)) > self.max_states:
+            message = (
+                f"alldifferent remembers which of {self.num_classes} classes occurred, which needs more than "
+                f"{self.max_states:,} states; use it on shorter slices, or raise max_states"
+            )
+            raise TextError(message, self.text, formula.column)
+
+    def _along(self, span: Span, start: Memo, read: Callable[[Memo, int], Memo | None]) -> Automaton:
+        """Reads the labels at the positions of a span, until one does not fit (None)."""
+        clock = Clock.of([span])
+
+        def step(state: tuple[int, Memo], symbol: int) -> tuple[int, Memo] | None:
+            position, memo = state
+            after = read(memo, symbol) if position in span else memo
+            return None if after is None else (clock.at(position + 1), after)
+
+        return Automaton(*explore_steps(self.num_classes, (0, start), step, lambda state: True)).minimize()
 
     def _pattern(self, formula: Pattern, wanted: bool) -> Automaton:
         try:
@@ -179,13 +255,13 @@ class _Compiler:
 
     def _labels(self, formula: Formula, wanted: bool) -> Automaton:
         indices = positions(formula)
-        if indices and indices[0] < 0 <= indices[-1]:
+        if indices and indices[0] < 0 and (indices[-1] >= 0 or spans(formula) - {WHOLE}):
             return self._by_cases(formula, wanted, indices[0])
         if indices and indices[0] < 0:
             return self._mirrored(formula, indices, wanted).reverse().minimize()
         if isinstance(formula, Quantified):
             return self._quantified(formula, indices, wanted)
-        return self._compared(formula, indices, wanted)
+        return self._compared(formula, wanted)
 
     def _by_cases(self, formula: Formula, wanted: bool, place: int) -> Automaton:
         """For each class that y[place] may be, and for its absence: the formula with that put in, where it is so."""
@@ -198,7 +274,7 @@ class _Compiler:
         return _union([case(value) for value in (*range(self.num_classes), None)])
 
     def _shorter_than(self, length: int) -> Formula:
-        return Counting((Fraction(1),) * self.num_classes, "<", Fraction(length))
+        return Counting(Linear(Fraction(0), ((WHOLE, (Fraction(1),) * self.num_classes),)), "<", Fraction(length))
 
     def _mirrored(self, formula: Formula, indices: list[int], wanted: bool) -> Automaton:
         """The labelings, read backwards, in which the formula that counts from the end holds."""
@@ -206,21 +282,26 @@ class _Compiler:
             formula = substitute(formula, place, Position(-1 - place))
         return self.language(formula, wanted)
 
-    def _compared(self, formula: Formula, indices: list[int], wanted: bool) -> Automaton:
-        """Remembers the labels at the indices until the last of them, then only the verdict."""
-        undecided: tuple[int, tuple[int, ...]] | bool = (0, ())
+    def _compared(self, formula: Formula, wanted: bool) -> Automaton:
+        """Remembers the labels at the indices and the extremes so far until the last of them, then only the verdict."""
+        terms = [label for label in labels(formula) if isinstance(label, Position | Extreme)]
+        ranges = [Span(term.index, term.index + 1) if isinstance(term, Position) else term.span for term in terms]
+        clock, is_open = Clock.of(ranges), any(span.stop is None for span in ranges)
+        State = tuple[int, tuple[int | None, ...]] | bool
 
-        def verdict(known: tuple[int, ...]) -> bool:
-            return truth(formula, None, dict(zip(indices, known, strict=False))) is wanted
+        def verdict(found: tuple[int | None, ...]) -> bool:
+            return truth(formula, None, dict(zip(terms, found, strict=True))) is wanted
 
-        def step(state: tuple[int, tuple[int, ...]] | bool, symbol: int) -> tuple[int, tuple[int, ...]] | bool | None:
+        def step(state: State, symbol: int) -> State | None:
             if isinstance(state, bool):
                 return state
-            position, known = state
-            known = (*known, symbol) if position in indices else known
-            return (position + 1, known) if len(known) < len(indices) else verdict(known) or None
+            position, found = state
+            inside = zip(terms, ranges, found, strict=True)
+            found = tuple(_read(term, old, symbol) if position in span else old for term, span, old in inside)
+            settled = position + 1 >= clock.first and not is_open
+            return verdict(found) or None if settled else (clock.at(position + 1), found)
 
-        start = undecided if indices else verdict(())
+        start: State = (0, (None,) * len(terms)) if terms else verdict(())
         parts = explore_steps(
             self.num_classes, start, step, lambda state: state if isinstance(state, bool) else verdict(state[1])
         )
@@ -230,22 +311,38 @@ class _Compiler:
         """Judges each label as soon as the labels at the indices are known."""
         every = formula.every is wanted  # "not any" speaks of every label, "not all" of at least one
         together = all if every else any
+        clock = Clock.of([formula.span])
 
         def verdict(memory: _Memory) -> bool:
-            known = dict(zip(indices, memory.known, strict=False))
+            known: dict[Label, int | None] = {
+                Position(place): label for place, label in zip(indices, memory.known, strict=False)
+            }
             judged = (truth(formula.body, label, known) is wanted for label in memory.waiting)
             return together((memory.holds, together(judged)))
 
         def step(memory: _Memory, symbol: int) -> _Memory | None:
-            known = (*memory.known, symbol) if memory.position in indices else memory.known
-            after = _Memory(memory.position + 1, known, memory.waiting | {symbol}, memory.holds)
+            is_next = len(memory.known) < len(indices) and memory.position in indices
+            known = (*memory.known, symbol) if is_next else memory.known
+            waiting = memory.waiting | {symbol} if memory.position in formula.span else memory.waiting
+            after = _Memory(memory.position + 1, known, waiting, memory.holds)
             if len(known) < len(indices):
                 return after
             holds = verdict(after)
-            return _Memory(-1, known, frozenset(), holds) if holds or not every else None
+            return _Memory(clock.at(after.position), known, frozenset(), holds) if holds or not every else None
 
-        start = _Memory(0 if indices else -1, (), frozenset(), every)
+        start = _Memory(0, (), frozenset(), every)
         return Automaton(*explore_steps(self.num_classes, start, step, verdict)).minimize()
+
+
+def _unseen(seen: frozenset[int], symbol: int) -> frozenset[int] | None:
+    return None if symbol in seen else seen | {symbol}
+
+
+def _read(term: Position | Extreme, before: int | None, symbol: int) -> int:
+    """What is known of the term after one of its labels."""
+    if isinstance(term, Position) or before is None:
+        return symbol
+    return max(before, symbol) if term.largest else min(before, symbol)
 
 
 def _intersection(languages: list[Automaton]) -> Automaton:

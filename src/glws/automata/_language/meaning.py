@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fractions import Fraction
 
 from glws.automata._language.tree import (
     MIRRORED,
+    WHOLE,
     Counting,
+    Every,
+    Extreme,
     Formula,
+    Judged,
     Known,
     Label,
     Linear,
     Member,
     Not,
     Or,
-    Pattern,
-    Quantified,
+    Position,
     Relation,
+    Span,
+    Weights,
+    labels,
     nodes,
     positions,
+    spans,
     truth,
 )
 from glws.automata._pointing import TextError
 
 NEEDS_LENGTH = "needs the length of the group: give length="
+MAX_DIGITS = 1_000
+"""Numbers of more digits are refused."""
 
 
 @dataclass(frozen=True)
@@ -36,19 +45,39 @@ class Members:
     elements: tuple[Placed, ...]
 
 
-Value = Linear | Label | Formula | Members
+@dataclass(frozen=True)
+class Series:
+    """A table of values as written, or a slice of it: what the labels there are worth, one after the other."""
+
+    labels: Every
+    weights: Weights
+
+
+@dataclass(frozen=True)
+class Remainder:
+    """A number modulo another."""
+
+    number: Linear
+    modulus: Fraction
+
+
+Value = Linear | Remainder | Series | Label | Formula | Members
 Placed = tuple[Value, int]
 """A value and the column where it is written."""
 
 
 class Meaning:
-    """The rules of the language for a number of classes, named or not, and perhaps a length."""
+    """The rules of the language for a number of classes, named or not, tables of values, and perhaps a length."""
 
-    def __init__(self, text: str, classes: int | Sequence[str], length: int | None) -> None:
+    def __init__(
+        self, text: str, classes: int | Sequence[str], length: int | None, values: Mapping[str, Weights]
+    ) -> None:
         self.text = text
         self.names = () if isinstance(classes, int) else tuple(classes)
         self.num_classes = classes if isinstance(classes, int) else len(classes)
         self.length = length
+        self.values = values
+        self.class_numbers = tuple(Fraction(number) for number in range(self.num_classes))
 
     def link(self, left: Placed, operator: str, right: Placed) -> Formula:
         """One comparison; numbers next to labels are classes."""
@@ -60,7 +89,10 @@ class Meaning:
                 raise self.error("a condition cannot be compared; combine it with and, or, not", column)
             if isinstance(value, Members):
                 raise self.error("a set can only stand after 'in'", column)
-        if isinstance(left[0], Label) or isinstance(right[0], Label):
+        if isinstance(left[0], Remainder) or isinstance(right[0], Remainder):
+            return self._remainder(left, operator, right)
+        computed = any(isinstance(value, Linear) and not value.is_constant for value, _ in (left, right))
+        if not computed and (isinstance(left[0], Label) or isinstance(right[0], Label)):
             return Relation(self._class(*left), operator, self._class(*right), left[1])
         return self.counting(self.number(*left), operator, self.number(*right), left[1])
 
@@ -76,19 +108,102 @@ class Meaning:
             return Or((Member(left[0], known, left[1]), *equal), left[1])
         return Or(tuple(self.link(left, "==", element) for element in value.elements), left[1])
 
+    def _remainder(self, left: Placed, operator: str, right: Placed) -> Formula:
+        value, column = left
+        if not isinstance(value, Remainder):
+            return self._remainder(right, MIRRORED[operator], left)
+        bound = self.number(*right)
+        if not bound.is_constant:
+            raise self.error("a remainder can only be compared with a number, as in sum(y) % 3 == 0", right[1])
+        return Counting(value.number, operator, bound.constant, value.modulus, column)
+
     def counting(self, left: Linear, operator: str, right: Linear, column: int) -> Formula:
-        """One side minus the other, with weights >= 0: in a group of known length, all labels may weigh more alike."""
-        difference = left.plus(right.times(Fraction(-1)))
-        weights, bound = difference.weights, -difference.constant
-        if max(weights) <= 0:
-            return Counting(tuple(-weight for weight in weights), MIRRORED[operator], -bound, column)
-        least = min(weights)
-        if least >= 0:
-            return Counting(weights, operator, bound, column)
-        if self.length is None:
-            message = f"comparing counts with each other or with a share of 'length' {NEEDS_LENGTH}"
-            raise self.error(message, column)
-        return Counting(tuple(weight - least for weight in weights), operator, bound - least * self.length, column)
+        """One side minus the other, with weights >= 0 where the group has no known end.
+
+        In a group of known length, all labels may weigh more alike.
+        """
+        number = left.plus(right.times(Fraction(-1)))
+        open_weights = [weight for span, weights in number.terms if span.stop is None for weight in weights]
+        if open_weights and max(open_weights) <= 0:
+            number, operator = number.times(Fraction(-1)), MIRRORED[operator]
+        elif open_weights and min(open_weights) < 0:
+            if self.length is None:
+                message = f"comparing counts with each other or with a share of 'length' {NEEDS_LENGTH}"
+                raise self.error(message, column)
+            least = min(open_weights)
+            number = number.plus(Linear(least * self.length, ((WHOLE, (-least,) * self.num_classes),)))
+        return Counting(number, operator, Fraction(0), None, column)
+
+    # Slices, and what is computed of them
+
+    def slice(self, start: int | None, stop: int | None, step: int | None, column: int) -> Every:
+        """The labels of a slice, as Python would take them."""
+        step, length = 1 if step is None else step, self.length
+        if step == 0:
+            raise self.error("the step of a slice is not 0", column)
+        if step >= -1 and min(start or 0, stop or 0) >= 0:
+            if step < 0:  # start, start - 1, ..., stop + 1
+                start, stop = (None if end is None else end + 1 for end in (stop, start))
+            span = Span(start or 0, stop, abs(step))
+            is_cut = span.stop is None and span != WHOLE
+            return Every(replace(span, stop=length) if is_cut else span, step < 0)
+        if length is None:
+            raise self.error(f"a slice that counts from the end {NEEDS_LENGTH}", column)
+        places = range(length)[start:stop:step]
+        places = places if step > 0 else places[::-1]
+        span = Span(places[0], places[-1] + 1, abs(step)) if places else Span(0, 0)
+        is_missing = min(start or 0, stop or 0) < -length
+        return Every(span, step < 0, length + 1 if is_missing else 0)
+
+    def span(self, body: Formula, word: str, column: int) -> Span:
+        """The one span of the slices in a condition about y."""
+        found = spans(body) or {WHOLE}
+        if len(found) > 1:
+            raise self.error(f"all slices inside one {word}(...) must be the same", column)
+        return found.pop()
+
+    def labels(self, value: Value, word: str, column: int) -> Every:
+        """The value as labels one after the other, or the error that it is not."""
+        if isinstance(value, Every):
+            return value
+        raise self.error(f"{word} takes y or a slice of it, as in {word}(y[0:3])", column)
+
+    def total(self, value: Value, word: str, column: int) -> Linear:
+        """The sum over y, over a table of values, or over a slice of either."""
+        series = self._series(value, word, column)
+        return Linear(Fraction(0)).plus(Linear(Fraction(0), ((series.labels.span, series.weights),)))
+
+    def written(self, value: Value, base: int | None, column: int) -> Linear:
+        """The number whose digits are the labels of a slice, the highest first."""
+        series = self._series(value, "number", column)
+        every, stop = series.labels, series.labels.span.stop
+        if stop is None and self.length is None:
+            raise self.error(f"a number up to the end of the group {NEEDS_LENGTH}", column)
+        places = every.span.within(self.length or 0) if stop is None else every.span.within(stop)
+        if len(places) > MAX_DIGITS:
+            raise self.error(f"a number of {len(places):,} digits; at most {MAX_DIGITS:,} are read", column)
+        number = Linear(Fraction(0), needs=max(every.needs, places[-1] + 1 if places else 0))
+        power = Fraction(1)
+        for place in places if every.backward else reversed(places):
+            digit = Linear(Fraction(0), ((Span(place, place + 1), series.weights),))
+            number, power = number.plus(digit.times(power)), power * (base or self.num_classes)
+        return number
+
+    def worth(self, label: Position | Known, weights: Weights, column: int) -> Linear:
+        """What one label is worth, as a number."""
+        if isinstance(label, Known):
+            return Linear(Fraction(0), needs=(self.length or 0) + 1)
+        if label.index < 0:
+            raise self.error(f"computing with a label that is counted from the end {NEEDS_LENGTH}", column)
+        here = Linear(Fraction(0), ((Span(label.index, label.index + 1), weights),), label.index + 1)
+        return Linear(Fraction(0)).plus(here)
+
+    def _series(self, value: Value, word: str, column: int) -> Series:
+        if isinstance(value, Series):
+            return value
+        if isinstance(value, Every):
+            return Series(value, self.class_numbers)
+        raise self.error(f"{word} takes y, a table of values, or a slice of these, as in {word}(y[0:3])", column)
 
     def classes(self, value: Value, column: int) -> frozenset[int]:
         """The classes meant by a class, by a set of them, or by a condition about y."""
@@ -98,7 +213,7 @@ class Meaning:
             label = self._class(value, column)
             if isinstance(label, Known) and label.value is not None:
                 return frozenset([label.value])
-        elif not positions(value) and not any(isinstance(n, Counting | Pattern | Quantified) for n in nodes(value)):
+        elif not positions(value) and is_judged(value):
             return frozenset(k for k in range(self.num_classes) if truth(value, k, {}))
         raise self.error("expected a class, a set of classes, or a condition about y", column)
 
@@ -121,10 +236,15 @@ class Meaning:
         raise self.error(f"class {number} is out of range: the classes are numbered 0..{last}{quote}", column)
 
     def number(self, value: Value, column: int) -> Linear:
-        """The value as a number, or the error that it is none."""
+        """The value as a number, or the error that it is none. A label is the number of its class."""
         if isinstance(value, Linear):
             return value
-        found = "a set" if isinstance(value, Members) else "a class" if isinstance(value, Label) else "a condition"
+        if isinstance(value, Position) or (isinstance(value, Known) and value.value is None):
+            return self.worth(value, self.class_numbers, column)
+        if isinstance(value, Remainder):
+            raise self.error("a remainder can only be compared with a number, as in sum(y) % 3 == 0", column)
+        kinds = {Members: "a set", Series: "values one by one", Every: "labels one by one", Extreme: "a label"}
+        found = kinds.get(type(value), "a class" if isinstance(value, Label) else "a condition")
         raise self.error(f"expected a count or a number, found {found}", column)
 
     def formula(self, value: Value, column: int) -> Formula:
@@ -135,13 +255,13 @@ class Meaning:
 
     def plain(self, number: Fraction) -> Linear:
         """A number that does not depend on the labels."""
-        return Linear(number, (Fraction(0),) * self.num_classes)
+        return Linear(number)
 
     def named(self, name: str, column: int) -> Known:
         """The class of that name."""
         if name in self.names:
             return Known(self.names.index(name))
-        hint = nearest(name, (*self.names, "length"))
+        hint = nearest(name, (*self.names, "length", *self.values))
         raise self.error(f"there is no class {name!r}{hint}; {self._all_classes()}", column)
 
     def _all_classes(self) -> str:
@@ -153,6 +273,12 @@ class Meaning:
     def error(self, message: str, column: int) -> TextError:
         """The error that points at this column of the text."""
         return TextError(message, self.text, column)
+
+
+def is_judged(formula: Formula) -> bool:
+    """Whether the formula is about labels only, and compares no extremes of them."""
+    extremes = any(isinstance(label, Extreme) for label in labels(formula))
+    return not extremes and all(isinstance(node, Judged) for node in nodes(formula))
 
 
 def nearest(name: str, candidates: Sequence[str]) -> str:

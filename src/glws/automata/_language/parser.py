@@ -1,11 +1,17 @@
 """From a constraint text to the tree of what it says: an operator-precedence parser that knows the classes.
 
-condition   := condition "if" condition "else" condition | condition "or" condition | condition "and" condition
-             | "not" condition | "(" condition ")" | "True" | "False"
+condition   := condition "if" condition "else" condition | condition "->" condition | condition "or" condition
+             | condition "and" condition | "not" condition | "(" condition ")" | "True" | "False"
              | term (("==" | "!=" | "<" | "<=" | ">" | ">=") term)+ | term ["not"] "in" set
-             | ("any" | "all" | "none") "(" classes ")" | "majority" "(" classes ")" | "regex" "(" quoted ")"
-term        := number | "count" "(" classes ")" | "length" | term ("+" | "-" | "*" | "/") term | "-" term
-             | class | "y" "[" integer "]" | "y"                                      (the last inside any, all, none)
+             | ("any" | "all" | "none" | "majority") "(" classes ")" | "regex" "(" quoted ")"
+             | ("sorted" | "alldifferent") "(" series ")" | time
+term        := number | "count" "(" classes ")" | "length" | term ("+" | "-" | "*" | "/" | "%") term | "-" term
+             | ("sum" | "parity") "(" series ")" | "number" "(" series ["," "base" "=" integer] ")"
+             | ("max" | "min") "(" series ")" | class | name "[" integer "]" | series   (series: only inside functions)
+series      := name | name "[" [integer] ":" [integer] [":" [integer]] "]"        (the name is y or a table of values)
+time        := ("next" | "previous" | "always" | "eventually" | "historically" | "once") "(" moment ")"
+             | ("until" | "since") "(" moment "," moment ")"
+moment      := condition about y | classes | time | "first" | "last"
 classes     := class | set | condition about y
 set         := "{" term ("," term)* "}" | "[" term ("," term)* "]"
 class       := number | name | quoted name
@@ -13,55 +19,81 @@ class       := number | name | quoted name
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from glws.automata._language.meaning import NEEDS_LENGTH, Meaning, Members, Placed, Value, nearest
+from glws.automata._language.meaning import (
+    NEEDS_LENGTH,
+    Meaning,
+    Members,
+    Placed,
+    Remainder,
+    Series,
+    Value,
+    is_judged,
+    nearest,
+)
 from glws.automata._language.tokens import Token, tokens
 from glws.automata._language.tree import (
     COMPARISONS,
+    WHOLE,
     And,
     Choice,
     Constant,
-    Counting,
+    Distinct,
     Every,
+    Extreme,
     Formula,
+    Judged,
     Known,
-    Label,
     Linear,
     Member,
     Not,
     Or,
+    Ordered,
     Pattern,
     Position,
     Quantified,
+    Temporal,
+    Weights,
+    labels,
     nodes,
 )
 from glws.automata._pointing import TextError
 
 MAX_NESTING = 100
 
-FUNCTIONS = ("all", "any", "count", "majority", "none", "regex")
-_CONDITIONAL, _OR, _AND, _COMPARISON, _SUM, _PRODUCT, _SIGN = range(1, 8)
-_LEVELS = {"if": _CONDITIONAL, "or": _OR, "and": _AND, "not": _COMPARISON, "in": _COMPARISON}
+TIMES = {"always": 1, "eventually": 1, "historically": 1, "next": 1, "once": 1, "previous": 1, "since": 2, "until": 2}
+"""The operators of time, and how many conditions each takes."""
+COUNTS = ("count", "majority")
+TOTALS = ("number", "parity", "sum")
+SERIES = ("alldifferent", "max", "min", "sorted")
+FUNCTIONS = tuple(sorted([*TIMES, *COUNTS, *TOTALS, *SERIES, "all", "any", "none", "regex"]))
+_CONDITIONAL, _IMPLICATION, _OR, _AND, _COMPARISON, _SUM, _PRODUCT, _SIGN = range(1, 9)
+_LEVELS = {"if": _CONDITIONAL, "->": _IMPLICATION, "or": _OR, "and": _AND, "not": _COMPARISON, "in": _COMPARISON}
 _LEVELS |= dict.fromkeys(COMPARISONS, _COMPARISON)
-_LEVELS |= {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT}
+_LEVELS |= {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "%": _PRODUCT}
+RESERVED = {*_LEVELS, *FUNCTIONS, "else", "first", "last", "length", "not", "y", "True", "False"}
+"""Words that no table of values can be called by."""
 
 
-def parse(text: str, classes: int | Sequence[str], length: int | None) -> Formula:
+def parse(
+    text: str, classes: int | Sequence[str], length: int | None, values: Mapping[str, Weights] | None = None
+) -> Formula:
     """What the text says about labels of these classes; with a length, `length` and negative indices become numbers."""
-    return _Parser(text, classes, length).parse()
+    return _Parser(Meaning(text, classes, length, values or {})).parse()
 
 
 class _Parser:
     """Reads from `self.place` on; every method returns what it has read."""
 
-    def __init__(self, text: str, classes: int | Sequence[str], length: int | None) -> None:
-        self.meaning = Meaning(text, classes, length)
-        self.tokens = tokens(text)
+    def __init__(self, meaning: Meaning) -> None:
+        self.meaning = meaning
+        self.tokens = tokens(meaning.text)
         self.place = 0
         self.nesting = 0
         self.in_function = False
+        self.in_time = False
 
     def parse(self) -> Formula:
         if self._token.kind == "end":
@@ -93,22 +125,29 @@ class _Parser:
         level = self._level()
         if level == _CONDITIONAL:
             return self._choice(value, column)
+        if level == _IMPLICATION:
+            return self._implied(value, column)
         if level in (_OR, _AND):
             return self._joined(value, column)
         return self._chain(value, column) if level == _COMPARISON else self._arithmetic(value, column)
 
     def _choice(self, value: Value, column: int) -> Formula:
-        then = self.meaning.formula(value, column)
+        then = self._formula(value, column)
         self._advance()
-        condition = self._condition(_OR)
+        condition = self._condition(_IMPLICATION)
         if self._token.text != "else":
             raise self._error(f"expected 'else' to go with 'if', found {self._token.shown}", self._token.column)
         self._advance()
         return Choice(condition, then, self._condition(_CONDITIONAL), column)
 
+    def _implied(self, value: Value, column: int) -> Formula:
+        condition = self._formula(value, column)
+        self._advance()
+        return Or((Not(condition, column), self._condition(_IMPLICATION)), column)
+
     def _joined(self, value: Value, column: int) -> Formula:
         word, level = self._token.text, self._level()
-        parts = [self.meaning.formula(value, column)]
+        parts = [self._formula(value, column)]
         while self._token.text == word:
             self._advance()
             parts.append(self._condition(level + 1))
@@ -133,7 +172,7 @@ class _Parser:
         self._advance()
         return "not in"
 
-    def _arithmetic(self, value: Value, column: int) -> Linear:
+    def _arithmetic(self, value: Value, column: int) -> Linear | Remainder:
         level, sign = self._level(), self._advance()
         left, place = self.meaning.number(value, column), self._token.column
         right = self.meaning.number(self._expression(level + 1), place)
@@ -141,6 +180,8 @@ class _Parser:
             return left.plus(right.times(Fraction(1 if sign.text == "+" else -1)))
         if sign.text == "/":
             return left.times(1 / self._divisor(right, place))
+        if sign.text == "%":
+            return self._remainder(left, self._divisor(right, place), place)
         if left.is_constant or right.is_constant:
             return right.times(left.constant) if left.is_constant else left.times(right.constant)
         raise self._error("a product of counts cannot be read; multiply by a number", sign.column)
@@ -152,9 +193,20 @@ class _Parser:
             raise self._error("division by zero", column)
         return value.constant
 
-    def _condition(self, level: int) -> Formula:
+    def _remainder(self, number: Linear, modulus: Fraction, column: int) -> Linear | Remainder:
+        if modulus < 0:
+            raise self._error("the number after % is above 0", column)
+        return self.meaning.plain(number.constant % modulus) if number.is_constant else Remainder(number, modulus)
+
+    def _condition(self, level: int = _CONDITIONAL) -> Formula:
         column = self._token.column
-        return self.meaning.formula(self._expression(level), column)
+        return self._formula(self._expression(level), column)
+
+    def _formula(self, value: Value, column: int) -> Formula:
+        """The value as a condition; about one time, a class or a set is the condition that y is in it."""
+        if self.in_time and not isinstance(value, Formula):
+            return Member(Every(), self.meaning.classes(value, column), column)
+        return self.meaning.formula(value, column)
 
     # Operands
 
@@ -184,27 +236,53 @@ class _Parser:
             return Not(self._condition(_COMPARISON), token.column)
         if token.text in ("True", "False"):
             return Constant(token.text == "True", token.column)
+        if self.in_time and token.text in ("first", "last"):
+            word = "previous" if token.text == "first" else "next"
+            return Not(Temporal(word, (Constant(True),), token.column), token.column)
         if token.text == "length":
-            one = Linear(Fraction(0), (Fraction(1),) * self.meaning.num_classes)
+            one = Linear(Fraction(0), ((WHOLE, (Fraction(1),) * self.meaning.num_classes),))
             return one if self.meaning.length is None else self.meaning.plain(Fraction(self.meaning.length))
-        if token.text == "y":
-            return self._label(token)
+        if token.text == "y" or token.text in self.meaning.values:
+            return self._series(token)
         if token.text in _LEVELS or token.text == "else":
             raise self._error(f"expected a count, a label, a class or a number before {token.shown}", token.column)
         return self.meaning.named(token.text, token.column)
 
-    def _label(self, token: Token) -> Label:
-        if self._token.text != "[":
-            if self.in_function:
-                return Every()
-            raise self._error("y alone stands for each label inside any(...) or all(...); write y[0]", token.column)
-        bracket = self._advance()
+    def _series(self, token: Token) -> Value:
+        """y or a table of values: as it is, at an index, or a slice of it."""
+        name, weights = token.text, self.meaning.values.get(token.text)
+        every = Every()
+        if self._token.text == "[":
+            bracket, column = self._advance(), self._token.column
+            ends = self._indices(name)
+            self._close(bracket, "]")
+            if len(ends) == 1:
+                label = self._label(ends[0] or 0)
+                return label if weights is None else self.meaning.worth(label, weights, token.column)
+            every = self.meaning.slice(ends[0], ends[1], ends[2] if len(ends) > 2 else None, column)
+            if not self.in_function:
+                raise self._error(f"a slice of {name} stands inside a function, as in sum({name}[0:3])", token.column)
+        elif not self.in_function:
+            inside = "any(...) or all(...)" if weights is None else f"a function, as in sum({name})"
+            raise self._error(f"{name} alone stands for each label inside {inside}; write {name}[0]", token.column)
+        return every if weights is None else Series(every, weights)
+
+    def _indices(self, name: str) -> list[int | None]:
+        """The index, or the two or three ends of a slice."""
+        ends = [None if self._token.text == ":" else self._integer(name)]
+        while self._token.text == ":" and len(ends) < 3:
+            self._advance()
+            ends.append(None if self._token.text in (":", "]") else self._integer(name))
+        return ends
+
+    def _integer(self, name: str) -> int:
         column = self._token.column
         value = self.meaning.number(self._expression(), column)
-        self._close(bracket, "]")
         if not value.is_constant or value.constant.denominator != 1:
-            raise self._error("the index of y[...] must be an integer; the first label is y[0]", column)
-        index = int(value.constant)
+            raise self._error(f"the index of {name}[...] must be an integer; the first label is {name}[0]", column)
+        return int(value.constant)
+
+    def _label(self, index: int) -> Position | Known:
         if self.meaning.length is None or index >= 0:
             return Position(index)
         return Position(index + self.meaning.length) if index + self.meaning.length >= 0 else Known(None)
@@ -231,15 +309,70 @@ class _Parser:
         bracket = self._advance()
         if token.text == "regex":
             return self._regex(bracket)
+        if token.text in TIMES:
+            return self._temporal(token, bracket)
         was_in, self.in_function = self.in_function, True
         value, column = self._element()
+        base = self._base() if token.text == "number" else None
         self.in_function = was_in
         if self._token.text == ",":
             raise self._error(f"several classes are written as a set: {token.text}({{1, 2}})", self._token.column)
         self._close(bracket, ")")
-        if token.text in ("count", "majority"):
-            return self._counted(token, self.meaning.classes(value, column))
-        return self._quantified(token, value, column)
+        if token.text in COUNTS:
+            return self._counted(token, value, column)
+        if token.text in TOTALS:
+            return self._total(token, value, base, column)
+        return self._ordered(token, value, column) if token.text in SERIES else self._quantified(token, value, column)
+
+    def _base(self) -> int | None:
+        if self._token.text != ",":
+            return None
+        self._advance()
+        word, place = self._advance(), self._token.column
+        if word.kind != "keyword":
+            raise self._error("only a base can follow here, as in number(y[0:3], base=2)", word.column)
+        value = self.meaning.number(self._expression(), place)
+        if not value.is_constant or value.constant.denominator != 1 or value.constant < 2:
+            raise self._error("a base is an integer above 1", place)
+        return int(value.constant)
+
+    def _total(self, token: Token, value: Value, base: int | None, column: int) -> Linear | Remainder:
+        if token.text == "number":
+            return self.meaning.written(value, base, column)
+        total = self.meaning.total(value, token.text, column)
+        return total if token.text == "sum" else self._remainder(total, Fraction(2), column)
+
+    def _ordered(self, token: Token, value: Value, column: int) -> Value:
+        every = self.meaning.labels(value, token.text, column)
+        if token.text == "sorted":
+            return Ordered(every.span, every.backward, token.column)
+        if token.text == "alldifferent":
+            return Distinct(every.span, token.column)
+        return Extreme(every.span, token.text == "max")
+
+    def _temporal(self, token: Token, bracket: Token) -> Temporal:
+        before, self.in_function, self.in_time = (self.in_function, self.in_time), True, True
+        parts = [self._moment(token)]
+        while self._token.text == "," and len(parts) < TIMES[token.text]:
+            self._advance()
+            parts.append(self._moment(token))
+        self.in_function, self.in_time = before
+        if len(parts) < TIMES[token.text] or self._token.text == ",":
+            many = "two conditions" if TIMES[token.text] == 2 else "one condition"
+            raise self._error(f"{token.text} takes {many}; sets are written {{1, 2}}", self._token.column)
+        self._close(bracket, ")")
+        return Temporal(token.text, tuple(parts), token.column)
+
+    def _moment(self, token: Token) -> Formula:
+        """A condition about the label y at one time."""
+        body = self._condition()
+        for node in nodes(body):
+            if not isinstance(node, Judged | Temporal):
+                message = f"inside {token.text}(...) only y, classes and other times can be spoken of"
+                raise self._error(message, node.column)
+        if any(not isinstance(label, Known) and label != Every() for label in labels(body)):
+            raise self._error(f"inside {token.text}(...) y is the label at one time; write y alone", body.column)
+        return body
 
     def _regex(self, bracket: Token) -> Pattern:
         quoted = self._advance()
@@ -248,22 +381,27 @@ class _Parser:
         self._close(bracket, ")")
         return Pattern(quoted.text[1:-1], quoted.column + 1)
 
-    def _counted(self, token: Token, classes: frozenset[int]) -> Linear | Formula:
-        count = Linear(Fraction(0), tuple(Fraction(number in classes) for number in range(self.meaning.num_classes)))
+    def _counted(self, token: Token, value: Value, column: int) -> Linear | Formula:
+        classes = self.meaning.classes(value, column)
+        span = self.meaning.span(value, token.text, column) if isinstance(value, Formula) else WHOLE
+        weights = tuple(Fraction(number in classes) for number in range(self.meaning.num_classes))
+        count = self.meaning.plain(Fraction(0)).plus(Linear(Fraction(0), ((span, weights),)))
         if token.text == "count":
             return count
         if self.meaning.length is None:
             raise self._error(f"majority {NEEDS_LENGTH}", token.column)
-        return self.meaning.counting(count, ">", self.meaning.plain(Fraction(self.meaning.length, 2)), token.column)
+        half = self.meaning.plain(Fraction(len(span.within(self.meaning.length)), 2))
+        return self.meaning.counting(count, ">", half, token.column)
 
     def _quantified(self, token: Token, value: Value, column: int) -> Formula:
         body = value if isinstance(value, Formula) else Member(Every(), self.meaning.classes(value, column), column)
-        for node in nodes(body):
-            if isinstance(node, Counting | Pattern | Quantified):
-                raise self._error(f"inside {token.text}(...) only labels and classes can be compared", node.column)
+        wrong = [node for node in nodes(body) if not isinstance(node, Judged)] or [body][: not is_judged(body)]
+        if wrong:
+            raise self._error(f"inside {token.text}(...) only labels and classes can be compared", wrong[0].column)
+        span = self.meaning.span(body, token.text, column)
         if token.text == "none":
-            return Not(Quantified(False, body, token.column), token.column)
-        return Quantified(token.text == "all", body, token.column)
+            return Not(Quantified(False, body, span, token.column), token.column)
+        return Quantified(token.text == "all", body, span, token.column)
 
     # Words and errors
 

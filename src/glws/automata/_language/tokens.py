@@ -12,11 +12,12 @@ MAX_DIGITS = 30
 
 _WORD = re.compile(
     r"""(?P<space>\s+)
+      | (?P<keyword>base\b\s*=(?!=))
       | (?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)
       | (?P<name>[^\W\d]\w*)
       | (?P<quoted>"[^"]*"|'[^']*')
-      | (?P<refused>&&?|\|\|?|:=|\*\*|//|=(?!=)|!(?!=)|[~^%≤≥≠"'])
-      | (?P<mark>==|!=|<=|>=|[<>()\[\]{},+*/-])""",
+      | (?P<refused>&&?|\|\|?|:=|\*\*|//|=(?!=)|!(?!=)|[~^≤≥≠"'])
+      | (?P<mark>->|==|!=|<=|>=|[<>()\[\]{},:+*/%-])""",
     re.VERBOSE,
 )
 
@@ -38,7 +39,7 @@ _INSTEAD = {
 
 
 class Token(NamedTuple):
-    """A word of the text: its kind is number, name, quoted, mark or end."""
+    """A word of the text: its kind is number, name, keyword, quoted, mark or end."""
 
     kind: str
     text: str
@@ -72,7 +73,7 @@ def _words(text: str) -> Iterator[Token]:
 
 def _check(token: Token, text: str) -> None:
     if token.kind == "refused":
-        message = _INSTEAD.get(token.text, f"{token.text!r} is not part of the language; counts take + - * and /")
+        message = _INSTEAD.get(token.text, f"{token.text!r} is not part of the language; counts take + - * / and %")
         raise TextError(message, text, token.column)
     if token.kind == "number" and len(token.text) > MAX_DIGITS:
         message = f"a number of {len(token.text)} digits; at most {MAX_DIGITS} are read"

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import operator as operators
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from math import lcm
+from typing import NamedTuple
 
 COMPARISONS: dict[str, Callable[[Fraction | int, Fraction | int], bool]] = {
     "==": operators.eq,
@@ -24,29 +26,82 @@ MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """The operator that says the same with its sides exchanged."""
 
 
+# Places in a group
+
+
+@dataclass(frozen=True)
+class Span:
+    """The positions start, start + step, ... below stop; to the end of the group where stop is None."""
+
+    start: int = 0
+    stop: int | None = None
+    step: int = 1
+
+    def __contains__(self, position: int) -> bool:
+        inside = self.start <= position and (self.stop is None or position < self.stop)
+        return inside and (position - self.start) % self.step == 0
+
+    def within(self, length: int) -> range:
+        """Its positions in a group of this length."""
+        return range(self.start, length if self.stop is None else min(self.stop, length), self.step)
+
+
+WHOLE = Span()
+"""All positions."""
+
+
+class Clock(NamedTuple):
+    """Positions as far as spans can tell them apart: each by itself below `first`, from there on modulo `period`."""
+
+    first: int
+    period: int
+
+    @classmethod
+    def of(cls, spans: Iterable[Span], first: int = 0) -> Clock:
+        """The clock of some spans; positions below `first` are told apart in any case."""
+        ends = [(span.start if span.stop is None else span.stop, span) for span in spans]
+        period = lcm(*(span.step for _, span in ends if span.stop is None))
+        return cls(max([first, *(end for end, _ in ends)]), period)
+
+    def at(self, position: int) -> int:
+        """The position that stands for this one."""
+        return position if position < self.first else self.first + (position - self.first) % self.period
+
+
 # Terms: what can be compared
+
+Weights = tuple[Fraction, ...]
 
 
 @dataclass(frozen=True)
 class Linear:
-    """The number `constant` plus, for every label, the weight of its class. A count has weight 1 for what it counts."""
+    """The number `constant` plus, for every label at a position of a span, the weight of its class.
+
+    A count has weight 1 for what it counts. A number that needs more labels than there are is undefined.
+    """
 
     constant: Fraction
-    weights: tuple[Fraction, ...]
+    terms: tuple[tuple[Span, Weights], ...] = ()
+    needs: int = 0
 
     @property
     def is_constant(self) -> bool:
         """Whether it is a plain number, the same for every labeling."""
-        return not any(self.weights)
+        return not self.terms and not self.needs
 
     def plus(self, other: Linear) -> Linear:
         """The sum."""
-        weights = tuple(mine + its for mine, its in zip(self.weights, other.weights, strict=True))
-        return Linear(self.constant + other.constant, weights)
+        terms = dict(self.terms)
+        for span, weights in other.terms:
+            before = terms.get(span, (Fraction(0),) * len(weights))
+            terms[span] = tuple(mine + its for mine, its in zip(before, weights, strict=True))
+        kept = tuple((span, weights) for span, weights in terms.items() if any(weights))
+        return Linear(self.constant + other.constant, kept, max(self.needs, other.needs))
 
     def times(self, factor: Fraction) -> Linear:
         """The multiple."""
-        return Linear(self.constant * factor, tuple(weight * factor for weight in self.weights))
+        terms = tuple((span, tuple(weight * factor for weight in weights)) for span, weights in self.terms if factor)
+        return Linear(self.constant * factor, terms, self.needs)
 
 
 @dataclass(frozen=True)
@@ -58,7 +113,22 @@ class Position:
 
 @dataclass(frozen=True)
 class Every:
-    """The bare `y` inside any(...), all(...): each label in turn."""
+    """`y` or a slice of it inside any(...), sum(...): each label in turn, from the last one where it is `backward`.
+
+    As the digits of a number it is undefined in groups of fewer than `needs` labels.
+    """
+
+    span: Span = WHOLE
+    backward: bool = False
+    needs: int = 0
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """The largest label at the positions of a span, or the smallest; undefined where there are none."""
+
+    span: Span
+    largest: bool
 
 
 @dataclass(frozen=True)
@@ -68,7 +138,7 @@ class Known:
     value: int | None
 
 
-Label = Position | Every | Known
+Label = Position | Every | Extreme | Known
 
 
 # Formulas. The column is where the text says it; two that say the same are equal wherever they stand.
@@ -118,11 +188,15 @@ class Choice:
 
 @dataclass(frozen=True)
 class Counting:
-    """The weights of the labels, all >= 0, add up to something that compares like this with the bound."""
+    """The number, or its remainder where there is a modulus, compares like this with the bound.
 
-    weights: tuple[Fraction, ...]
+    Without a modulus, its weights in spans without end are >= 0.
+    """
+
+    number: Linear
     operator: str
     bound: Fraction
+    modulus: Fraction | None = None
     column: int = field(default=0, compare=False)
 
 
@@ -147,10 +221,37 @@ class Member:
 
 @dataclass(frozen=True)
 class Quantified:
-    """The body, a formula of labels only, holds for every label (`every`) or for at least one."""
+    """The body, a formula of labels only, holds for every label of a span (`every`) or for at least one."""
 
     every: bool
     body: Formula
+    span: Span = WHOLE
+    column: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """The labels at the positions of a span never fall (never rise where it is `backward`)."""
+
+    span: Span
+    backward: bool
+    column: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """No two labels at the positions of a span are the same."""
+
+    span: Span
+    column: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Temporal:
+    """An operator of time such as `always` or `since`, on formulas about the label `y` at one time."""
+
+    word: str
+    parts: tuple[Formula, ...]
     column: int = field(default=0, compare=False)
 
 
@@ -162,7 +263,9 @@ class Pattern:
     column: int = field(default=0, compare=False)
 
 
-Formula = Constant | Not | And | Or | Choice | Counting | Relation | Member | Quantified | Pattern
+Judged = Constant | Not | And | Or | Choice | Relation | Member
+"""What may stand inside any(...), all(...) and operators of time: `truth` answers it."""
+Formula = Judged | Counting | Quantified | Ordered | Distinct | Temporal | Pattern
 
 
 # Questions about formulas
@@ -171,18 +274,28 @@ Formula = Constant | Not | And | Or | Choice | Counting | Relation | Member | Qu
 def nodes(formula: Formula) -> Iterator[Formula]:
     """The formula and all formulas in it."""
     yield formula
-    for part in _parts(formula):
+    for part in parts_of(formula):
         yield from nodes(part)
+
+
+def labels(formula: Formula) -> tuple[Label, ...]:
+    """The labels that the formula speaks of, each once."""
+    found = [label for node in nodes(formula) for label in _labels(node)]
+    return tuple(dict.fromkeys(found))
 
 
 def positions(formula: Formula) -> list[int]:
     """The indices i of all y[i] in the formula, in order."""
-    found = {label.index for node in nodes(formula) for label in _labels(node) if isinstance(label, Position)}
-    return sorted(found)
+    return sorted(label.index for label in labels(formula) if isinstance(label, Position))
 
 
-def truth(formula: Formula, every: int | None, known: Mapping[int, int]) -> bool | None:
-    """Whether a formula of labels holds when the bare y is `every` and y[i] is `known[i]`; None: undefined."""
+def spans(formula: Formula) -> set[Span]:
+    """The spans of all slices in the formula."""
+    return {label.span for label in labels(formula) if isinstance(label, Every | Extreme)}
+
+
+def truth(formula: Formula, every: int | None, known: Mapping[Label, int | None]) -> bool | None:
+    """Whether a formula of labels holds when the bare y is `every` and the other labels are known; None: undefined."""
     if isinstance(formula, Relation):
         left, right = _value(formula.left, every, known), _value(formula.right, every, known)
         return None if left is None or right is None else COMPARISONS[formula.operator](left, right)
@@ -198,7 +311,7 @@ def truth(formula: Formula, every: int | None, known: Mapping[int, int]) -> bool
         condition = truth(formula.condition, every, known)
         chosen = formula.then if condition else formula.otherwise
         return None if condition is None else truth(chosen, every, known)
-    return _joint_truth(formula, [truth(part, every, known) for part in _parts(formula)])
+    return _joint_truth(formula, [truth(part, every, known) for part in parts_of(formula)])
 
 
 def substitute(formula: Formula, index: int, label: Label) -> Formula:
@@ -211,7 +324,7 @@ def substitute(formula: Formula, index: int, label: Label) -> Formula:
         return Relation(put(formula.left), formula.operator, put(formula.right), formula.column)
     if isinstance(formula, Member):
         return Member(put(formula.label), formula.classes, formula.column)
-    return _rebuilt(formula, [substitute(part, index, label) for part in _parts(formula)])
+    return _rebuilt(formula, [substitute(part, index, label) for part in parts_of(formula)])
 
 
 def _joint_truth(formula: Formula, values: Iterable[bool | None]) -> bool | None:
@@ -220,9 +333,9 @@ def _joint_truth(formula: Formula, values: Iterable[bool | None]) -> bool | None
     return decisive if decisive in found else None if None in found else not decisive
 
 
-def _value(label: Label, every: int | None, known: Mapping[int, int]) -> int | None:
-    if isinstance(label, Position):
-        return known.get(label.index)
+def _value(label: Label, every: int | None, known: Mapping[Label, int | None]) -> int | None:
+    if isinstance(label, Position | Extreme):
+        return known.get(label)
     return label.value if isinstance(label, Known) else every
 
 
@@ -232,8 +345,9 @@ def _labels(formula: Formula) -> tuple[Label, ...]:
     return (formula.label,) if isinstance(formula, Member) else ()
 
 
-def _parts(formula: Formula) -> tuple[Formula, ...]:
-    if isinstance(formula, And | Or):
+def parts_of(formula: Formula) -> tuple[Formula, ...]:
+    """The formulas that it is made of."""
+    if isinstance(formula, And | Or | Temporal):
         return formula.parts
     if isinstance(formula, Not):
         return (formula.inner,)
@@ -250,4 +364,4 @@ def _rebuilt(formula: Formula, parts: list[Formula]) -> Formula:
         return Not(parts[0], formula.column)
     if isinstance(formula, Choice):
         return Choice(parts[0], parts[1], parts[2], formula.column)
-    return Quantified(formula.every, parts[0], formula.column) if isinstance(formula, Quantified) else formula
+    return replace(formula, body=parts[0]) if isinstance(formula, Quantified) else formula
