@@ -33,8 +33,7 @@ SUPERVISED = {"lenet5": {"batch_size": 512, "learning_rate": 1e-3}}
 
 RECIPE, PUBLISHED, OF_CELL = "recipe", "published", "cell"
 """Option of a run of a baseline: `recipe=published` trains it as its authors did (`AbstractMethod.recipe`), on the
-view that the method has by default, without training options chosen for GLWS; `recipe=cell` trains it by the plan of the
-cell."""
+default view of the method, without training options chosen for GLWS; `recipe=cell` trains it by the cell's plan."""
 
 BY_RECIPE = ("lws", "pico", "nnpu", "upu", "vpu")
 """Baselines with `recipe=published` by default. Under the plans of the cells the losses of all but PiCO, which was not
@@ -93,8 +92,8 @@ def plan(
         check_known("field of the training", name, [item.name for item in fields(TrainingConfig)])
     chosen = {**chosen_options(cell), **options}
     own = options if method not in (OURS, CEILING) else chosen
-    view = None if _is_by_recipe(method, options) else str(chosen.get(VIEW, "strong"))
-    made = _method(cell, method, view, own)
+    is_own = method not in (OURS, CEILING) and _is_by_recipe(method, options)
+    made = _method(cell, method, None if is_own else str(chosen.get(VIEW, "strong")), own)
     trained = {**_training(cell, method, made, options), **_beginning(taken(method, chosen), TRAINED)}
     singly = chosen.get(SINGLY) if method == OURS else None
     if singly is not None:
@@ -204,7 +203,7 @@ def _method(cell: Cell, method: str, view: str | None, options: Mapping[str, Any
     With all labels EM is the cross-entropy: so the ceiling is EM too, and as fast.
     """
     if method == CEILING:
-        assert view is not None, "there is no recipe for all labels"
+        assert view is not None, "true labels have no recipe"
         return GLWS(m_step=view)
     about = (DRAWN, TRAINED)
     own = {

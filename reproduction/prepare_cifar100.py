@@ -1,8 +1,8 @@
 """`python -m reproduction.prepare_cifar100`: CIFAR-100 from losslessly packed parts, as the official binary files.
 
-A part is an .npz file with `shape` (images, 32, 32, 3), `res_xz` (the packed pixels) and `y` (fine labels). Pixels become
-planes G, R - G + 128 and B - G + 128 modulo 256; each pixel is predicted from its left, upper and upper left neighbors
-(median edge detector), the first one by 0, 128 and 128; the differences are compressed by LZMA.
+A part is an .npz file with `shape` (images, 32, 32, 3), `res_xz` (the packed pixels) and `y` (fine labels). Pixels are
+stored as planes G, R - G + 128 and B - G + 128 modulo 256. Each pixel is predicted from its left, upper and upper left
+neighbors (median edge detector), the first one by 0, 128 and 128; the differences are compressed by LZMA.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def unpack(packed: bytes, number: int) -> Bytes:
 def _median_edge(left: Bytes, above: Bytes, corner: Bytes) -> Bytes:
     """left + above - corner, but neither below nor above both neighbors."""
     plane = left.astype(np.int16) + above - corner
-    return np.clip(plane, np.minimum(left, above), np.maximum(left, above)).astype(np.uint8)
+    bounded: Bytes = np.clip(plane, np.minimum(left, above), np.maximum(left, above)).astype(np.uint8)
+    return bounded
 
 
 def read_part(path: Path) -> tuple[Bytes, Bytes]:
@@ -88,7 +89,8 @@ def records(images: Bytes, fine: Bytes) -> bytes:
 def prepare(
     source: Annotated[Path, typer.Argument(metavar="SOURCE", help="The folder of the packed parts.")],
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="The folder of the data sets, as glws data and run --folder take it.")
+        Path,
+        typer.Argument(metavar="FOLDER", help="The folder of the data sets, as glws data and run --folder take it."),
     ],
 ) -> None:
     """Write CIFAR-100 as the official binary files, from losslessly packed parts."""
