@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, Literal
 
 from glws.data.augment import Views, views
+from glws.errors import DataError
 from glws.methods import GLWS, AbstractMethod, build_method, method_class
 from glws.training import TrainingConfig
 from reproduction.catalog import check_known
@@ -29,6 +30,17 @@ SHARES = f"{TRAINED}shares"
 CEILING = "supervised"
 SUPERVISED = {"lenet5": {"batch_size": 512, "learning_rate": 1e-3}}
 """With all labels, at batches that fill a GPU; AdamW's rate goes with them, that of SGD stays."""
+
+RECIPE, PUBLISHED, OF_CELL = "recipe", "published", "cell"
+"""Option of a run of a baseline: `recipe=published` trains it as its authors did (`AbstractMethod.recipe`), on the
+default view of the method, without training options chosen for GLWS; `recipe=cell` trains it by the cell's plan."""
+
+BY_RECIPE = ("lws", "pico", "nnpu", "upu", "vpu")
+"""Baselines with `recipe=published` by default. Under the plans of the cells the losses of all but PiCO, which was not
+tried, collapsed or overfitted on MNIST; these runs are stored with `recipe=cell`."""
+
+KEPT = ("epochs", "batch_size", "precision", "evaluate_every", "deterministic", "save_every")
+"""Fields of the training that a recipe leaves as the cell has them, unless it sets them."""
 
 EVERY = 5
 """Epochs from one look at the test set to the next, of large networks: it would be a tenth of their time."""
@@ -80,7 +92,9 @@ def plan(
         check_known("field of the training", name, [item.name for item in fields(TrainingConfig)])
     chosen = {**chosen_options(cell), **options}
     own = options if method not in (OURS, CEILING) else chosen
-    trained = {**_config(cell, method), **_beginning(taken(method, chosen), TRAINED)}
+    is_own = method not in (OURS, CEILING) and _is_by_recipe(method, options)
+    made = _method(cell, method, None if is_own else str(chosen.get(VIEW, "strong")), own)
+    trained = {**_training(cell, method, made, options), **_beginning(taken(method, chosen), TRAINED)}
     singly = chosen.get(SINGLY) if method == OURS else None
     if singly is not None:
         trained["batch_size"] = singly
@@ -90,7 +104,6 @@ def plan(
         seed=seed,
         device=device,
     )
-    made = _method(cell, method, str(chosen.get(VIEW, "strong")), own)
     look = views(chosen.get(SEEN, cell.dataset))
     weaken = _beginning(chosen, DRAWN)
     return Plan(made, config, look, cell.hyper_parameters().model, weaken, singly is not None)
@@ -109,14 +122,16 @@ def chosen_options(cell: Cell) -> dict[str, Any]:
 
 def taken(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """What a method has of the options chosen for a cell: GLWS all, the ceiling how instances are looked at and how
-    predictions are judged, and others that, how they are trained, and how weak data are drawn.
+    predictions are judged, and others that, how they are trained (without a recipe), and how weak data are drawn.
 
     >>> taken("supervised", {"views": "mnist", "e_step": "weak", "train.batch_size": 8})
     {'views': 'mnist'}
+    >>> taken("nnpu", {"draw.group_size": 256, "train.batch_size": 8})
+    {'draw.group_size': 256}
     """
     if method == OURS:
         return dict(options)
-    others = () if method == CEILING else (DRAWN, TRAINED)
+    others = () if method == CEILING else (DRAWN,) if _is_by_recipe(method, options) else (DRAWN, TRAINED)
     return {name: value for name, value in options.items() if name in (SEEN, VIEW, SHARES) or name.startswith(others)}
 
 
@@ -128,6 +143,24 @@ def _choices() -> list[dict[str, Any]]:
 def _beginning(options: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     """The options that begin so, without the beginning."""
     return {name.removeprefix(prefix): value for name, value in options.items() if name.startswith(prefix)}
+
+
+def _is_by_recipe(method: str, options: Mapping[str, Any]) -> bool:
+    """Whether it is trained as its authors did."""
+    found = options.get(RECIPE, PUBLISHED if method in BY_RECIPE else OF_CELL)
+    check_known("recipe", found, (PUBLISHED, OF_CELL))
+    return bool(found == PUBLISHED)
+
+
+def _training(cell: Cell, method: str, made: AbstractMethod, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The paper's training of the cell, or that of the method's authors."""
+    planned = _config(cell, method)
+    if not _is_by_recipe(method, options):
+        return planned
+    recipe = made.recipe()
+    if recipe is None:
+        raise DataError(f"no published recipe is known for {method}; leave out recipe={PUBLISHED}")
+    return {**{name: planned[name] for name in KEPT}, **recipe.training}
 
 
 def _config(cell: Cell, method: str) -> dict[str, Any]:
@@ -163,22 +196,24 @@ def _batch_size(cell: Cell) -> int | tuple[int, ...]:
     return groups
 
 
-def _method(cell: Cell, method: str, view: str, options: Mapping[str, Any]) -> AbstractMethod:
-    """The method with what it has to be told of a cell: the view that is trained on, the prior where it needs one.
+def _method(cell: Cell, method: str, view: str | None, options: Mapping[str, Any]) -> AbstractMethod:
+    """The method with what it has to be told of a cell: the view that is trained on (None: its own), the prior where it
+    needs one.
 
     With all labels EM is the cross-entropy: so the ceiling is EM too, and as fast.
     """
     if method == CEILING:
+        assert view is not None, "true labels have no recipe"
         return GLWS(m_step=view)
     about = (DRAWN, TRAINED)
     own = {
         name.removeprefix(OWN): value
         for name, value in options.items()
-        if not name.startswith(about) and name not in (SEEN, VIEW, SINGLY)
+        if not name.startswith(about) and name not in (SEEN, VIEW, SINGLY, RECIPE)
     }
     kind = method_class(method)
     name = VIEW if method == OURS else "view"
-    if name in kind.__dataclass_fields__:  # type: ignore[attr-defined]
+    if view is not None and name in kind.__dataclass_fields__:  # type: ignore[attr-defined]
         own[name] = view
     if kind.needs_prior:
         own.setdefault("prior", cell.prior)
