@@ -87,7 +87,7 @@ def _config(words: list[str], shorthand: Mapping[str, str | None]) -> JobConfig:
     wrong = [word for word in changes if "=" not in word]
     if wrong:
         raise UsageError(f"expected key=value after the configuration, such as training.epochs=5; found {wrong[0]!r}")
-    return _with_views(read_config(path, [*_shorthand(shorthand), *changes]))
+    return _with_views(read_config(path, [*_shorthand(shorthand), *changes], _warn))
 
 
 def _with_views(config: JobConfig) -> JobConfig:

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 from torch import nn
 
+from glws._aliases import takes_old_names, with_current_names
 from glws._rules import Rule, nothing_or, one_of, whole
 from glws.data import Scaling, check_learnable, lost_values, scaling_of
 from glws.errors import ConfigError, DataError
@@ -78,6 +79,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
     __metadata_request__score = {"groups": True}  # noqa: RUF012
 
+    @takes_old_names
     def __init__(
         self,
         model: str | nn.Module | MakeModel = "mlp",
@@ -122,6 +124,11 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.folds = folds
         self.random_state = random_state
         self.device = device
+
+    def set_params(self, **params: Any) -> WeakClassifier:
+        """Changes parameters by their names, as scikit-learn does."""
+        super().set_params(**with_current_names(params, type(self).__name__))
+        return self
 
     # ------------------------------------------------------------ learning
 

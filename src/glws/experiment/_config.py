@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from glws._aliases import Report, current_name, deprecated, silent, with_current_names
 from glws._rules import check, check_keys, checked, nothing_or, one_of, options, real, several, switch, text, whole
 from glws.data import read_yaml
 from glws.errors import ConfigError, DataError
@@ -91,8 +92,10 @@ Named = TypeVar("Named", bound=NamedConfig)
 EXPONENT = re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+")
 
 
-def read_config(path: Path | None, overrides: Sequence[str] = ()) -> JobConfig:
+def read_config(path: Path | None, overrides: Sequence[str] = (), report: Report = deprecated) -> JobConfig:
     """The configuration of a YAML file, or the default one, changed by texts such as "training.epochs=5".
+
+    `report` gets a line for each name that is an old one.
 
     >>> read_config(None, ["training.epochs=5", "model.name=mlp", "model.hidden=[32]"]).model.options
     {'hidden': [32]}
@@ -103,14 +106,18 @@ def read_config(path: Path | None, overrides: Sequence[str] = ()) -> JobConfig:
     if not isinstance(content, Mapping):
         raise ConfigError(f"{path}: expected sections such as data and training, found {type(content).__name__}")
     try:
-        config = config_of(_overridden(content, overrides))
+        config = config_of(_overridden(_current(content, report), overrides, report))
     except (ConfigError, DataError) as error:
         raise ConfigError(f"{path}: {error}" if path is not None and not overrides else str(error)) from None
     return config if path is None else _beside(config, path.parent)
 
 
 def config_of(content: Mapping[str, Any]) -> JobConfig:
-    """From nested plain values; a key that is not known is a `ConfigError` with the nearest one that is."""
+    """From nested plain values; a key that is not known is a `ConfigError` with the nearest one that is.
+
+    Old names are read as what they are now, as stored runs have them.
+    """
+    content = _current(content, silent)
     check_keys(content, [item.name for item in fields(JobConfig)], "")
     for name, section in content.items():
         if not isinstance(section, Mapping):
@@ -123,6 +130,14 @@ def config_of(content: Mapping[str, Any]) -> JobConfig:
         method=method,
         training=_section(TrainingConfig, _with_published(content, method.published()), "training"),
     )
+
+
+def _current(content: Mapping[str, Any], report: Report) -> dict[str, Any]:
+    """The sections with the names that their keys have now."""
+    return {
+        name: with_current_names(section, name, report) if isinstance(section, Mapping) else section
+        for name, section in content.items()
+    }
 
 
 def _with_published(content: Mapping[str, Any], recipe: Recipe | None) -> Mapping[str, Any]:
@@ -155,11 +170,11 @@ def _named(kind: type[Named], content: Mapping[str, Any], section: str, usual: s
     return config
 
 
-def _overridden(content: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+def _overridden(content: Mapping[str, Any], overrides: Sequence[str], report: Report) -> dict[str, Any]:
     result = {key: dict(value) if isinstance(value, Mapping) else value for key, value in content.items()}
     for override in overrides:
         key, sign, value = override.partition("=")
-        section, _, name = key.partition(".")
+        section, _, name = current_name(key, report).partition(".")
         if not sign or not name:
             raise ConfigError(f"expected section.key=value, such as training.epochs=5. Got {override!r}.")
         check_keys({section: None}, [item.name for item in fields(JobConfig)], "")
