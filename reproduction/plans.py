@@ -14,7 +14,7 @@ from reproduction.catalog import check_known
 from reproduction.files import concerns, entries
 from reproduction.published import OURS, Cell
 
-DRAWN, TRAINED, OWN, SEEN, VIEW, SINGLY = "draw.", "train.", "method.", "views", "m_step", "singly"
+DRAWN, TRAINED, OWN, SEEN, VIEW, SINGLY = "draw.", "training.", "method.", "views", "m_step", "singly"
 """Options of a run that begin so are about how the weak data are drawn, and fields of `TrainingConfig`; `views` is the
 name of an augmentation, `m_step` the view of it that is trained on; with `singly` GLWS takes unlabeled sets instance by
 instance, so many in a batch. All others are options of the method, which may begin with `method.`: `method.views` are
@@ -69,7 +69,7 @@ def plan(
     """How a cell is trained by a method; `epochs` replaces the paper's number.
 
     `options` are those of the method, with `method.` before them or nothing; beginning with `draw.`, of the weakening;
-    with `train.`, of the training.
+    with `training.`, of the training.
 
     >>> from reproduction import cell
     >>> made = plan(cell("proportions", "mnist", "classes=2,mean=10"), "glws", seed=0)
@@ -111,7 +111,7 @@ def taken(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """What a method has of the options chosen for a cell: GLWS all, the ceiling how instances are looked at and how
     predictions are judged, and others that, how they are trained, and how weak data are drawn.
 
-    >>> taken("supervised", {"views": "mnist", "e_step": "weak", "train.batch_size": 8})
+    >>> taken("supervised", {"views": "mnist", "e_step": "weak", "training.batch_size": 8})
     {'views': 'mnist'}
     """
     if method == OURS:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from glws._aliases import with_current_names
 from glws._seeds import derived_generator
 from glws.data import Groups, Source, WeakDataset, load
 from glws.data.weaken import positive_scores
@@ -67,6 +68,9 @@ class PaperRun:
     epochs: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     held_out: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "options", with_current_names(self.options))
 
     @property
     def name(self) -> str:
