@@ -25,7 +25,7 @@ from glws.data.sources import Source
 from glws.data.weaken import simulated
 from glws.methods import METHODS, AbstractMethod, build_method, fixed_options, method_class
 from glws.models import build
-from glws.training import Labeled, TrainingConfig, fit, log_probs_of
+from glws.training import Labeled, TrainingConfig, fit
 
 PAGE = Path(__file__).parent.parent / "docs" / "methods.md"
 TEMPLATE = Path(__file__).parent / "methods_template.md"
@@ -247,7 +247,8 @@ def score(title: str, tried: Tried, seed: int, epochs: int = EPOCHS) -> Score:
     fitted = fit(model, data, method_of(title, tried), config, views=views("digits"), test=test)
     fitted.stop_if_asked()
     row, seconds = fitted.history[-1], time.process_time() - began
-    predicted = log_probs_of(test.instances, fitted.predict).argmax(1)
+    assert fitted.evaluation.tested is not None
+    predicted = fitted.evaluation.tested.argmax(1)
     most = float(torch.bincount(predicted, minlength=num_classes).max() / len(predicted))
     accuracy, matched, loss = (float(row[name]) for name in ("test_accuracy", "test_matched_accuracy", "loss"))
     return Score(accuracy, matched, float(row["test_auc"]) if "test_auc" in row else None, most, loss, seconds)

@@ -19,7 +19,6 @@ from glws._seeds import derived_generator
 from glws.data import Groups, Source, WeakDataset, load
 from glws.data.weaken import positive_scores
 from glws.errors import RunError
-from glws.evaluation import scores
 from glws.kinds import Labels, Unlabeled
 from glws.models import build
 from glws.training import (
@@ -29,9 +28,6 @@ from glws.training import (
     RunFolder,
     Snapshots,
     fit,
-    held_out_accuracy,
-    held_out_scores,
-    log_probs_of,
 )
 from reproduction.clip import needs_clip, read_clip_scores
 from reproduction.confidence import network_scores
@@ -133,7 +129,7 @@ def run_cell(
     result = {
         **_described(run, fitted, seconds),
         "chosen": chosen_options(one),
-        **(_chosen_by(fitted, data[1]) if data[1] is not None else _scored(one, fitted, test)),
+        **(_chosen_by(fitted, data[1]) if data[1] is not None else _scored(one, fitted)),
     }
     result["preparation_seconds"] = round(began_training - began, 2)
     stored = store_run(results, run.name, result)
@@ -245,10 +241,10 @@ def _described(run: PaperRun, fitted: Fitted, seconds: float) -> dict[str, Any]:
     }
 
 
-def _scored(one: Cell, fitted: Fitted, test: Labeled | None) -> dict[str, Any]:
+def _scored(one: Cell, fitted: Fitted) -> dict[str, Any]:
     """How good it is on the test set."""
-    assert test is not None
-    final = scores(log_probs_of(test.instances, fitted.judged), test.labels)
+    final = fitted.evaluation.scores
+    assert final is not None
     curve = [float(row[f"test_{one.metric}"]) for row in fitted.history if f"test_{one.metric}" in row]
     return {
         "accuracy": final.accuracy,
@@ -267,9 +263,9 @@ def _chosen_by(fitted: Fitted, held_out: WeakDataset) -> dict[str, Any]:
     predictions that are right but too sure. And the accuracy on single instances, where these groups tell it.
     """
     curve = [float(row[LIKELIHOOD]) for row in fitted.history if LIKELIHOOD in row]
-    tempered = {factor: _tempered(fitted, held_out, factor) for factor in FACTORS}
+    tempered = {factor: fitted.evaluation.tempered(factor).log_likelihood for factor in FACTORS}
     best = max(tempered, key=tempered.__getitem__)
-    found = held_out_accuracy(held_out, fitted.predict)
+    found = fitted.evaluation.accuracy_estimate
     return {
         LIKELIHOOD: curve[-1],
         HELD_OUT: sum(map(len, held_out.groups)),
@@ -280,8 +276,3 @@ def _chosen_by(fitted: Fitted, held_out: WeakDataset) -> dict[str, Any]:
         ERROR: None if found is None else found.standard_error,
         "curve": [round(value, 5) for value in curve],
     }
-
-
-def _tempered(fitted: Fitted, held_out: WeakDataset, factor: float) -> float:
-    """The log-likelihood with logits times a factor."""
-    return held_out_scores(held_out, lambda seen: (factor * fitted.predict(seen)).log_softmax(-1)).log_likelihood

@@ -22,7 +22,7 @@ from glws.experiment._words import learned_from
 from glws.inference import Posterior
 from glws.kinds import AbstractSupervision, ClassCounts, PresentClasses
 from glws.report import Example, Instance, KnownPart, RunContent, Surprise
-from glws.training import Fitted, Predict, RunFolder, in_short, log_probs_of, posteriors
+from glws.training import Evaluation, Fitted, RunFolder, in_short, posteriors, posteriors_of
 
 NUM_EXAMPLES, NUM_SURPRISES, NUM_MEMBERS, NUM_DESCRIBED, NUM_FEATURES = 12, 6, 32, 5, 8
 MOST_GROUPS = 2000
@@ -34,8 +34,8 @@ INPUT = "input"
 
 def run_content(run: RunFolder, data: JobData, fitted: Fitted, found: Mapping[str, Any]) -> RunContent:
     """Everything the report of a run shows."""
-    groups = list(_judged_groups(data, fitted.predict))
-    curve, table = _tested(data, fitted.judged)
+    groups = list(_judged_groups(data, fitted))
+    curve, table = _tested(fitted.evaluation, len(data.classes))
     weak = found.get("held_out")
     return RunContent(
         name=run.path.name,
@@ -76,12 +76,13 @@ class Judged(NamedTuple):
         return (self.posterior - self.predictions).abs().sum(1)
 
 
-def _judged_groups(data: JobData, predict: Predict) -> Iterator[Judged]:
+def _judged_groups(data: JobData, fitted: Fitted) -> Iterator[Judged]:
     """Some groups of each kind, evenly taken, of those that are held out if there are any."""
     shown = data.held_out if data.held_out is not None else data.train
     some = [torch.arange(len(groups))[:: max(1, len(groups) // MOST_GROUPS)] for groups in shown.groups]
-    chosen = shown.subset(some)
-    for kind, numbers, members, answer in posteriors(chosen, predict):
+    chosen, known = shown.subset(some), fitted.evaluation.predicted
+    answers = posteriors(chosen, fitted.predict) if known is None else posteriors_of(chosen, known)
+    for kind, numbers, members, answer in answers:
         for place, number in enumerate(numbers.tolist()):
             known = chosen.weak[kind].describe(number, data.classes)
             yield _judged(kind, known, members[place], answer, place)
@@ -241,13 +242,13 @@ def _one_class(
     return automaton, f"{words}, one part of {weak.describe(group, classes)}", ("another", classes[number])
 
 
-def _tested(data: JobData, predict: Predict) -> tuple[ReliabilityCurve | None, Any]:
-    if data.test is None:
+def _tested(evaluation: Evaluation, num_classes: int) -> tuple[ReliabilityCurve | None, Any]:
+    test, log_probs = evaluation.test, evaluation.tested
+    if test is None or log_probs is None:
         return None, None
-    log_probs = log_probs_of(data.test.instances, predict)
-    is_known = data.test.labels >= 0
-    predicted, truth = log_probs[is_known].argmax(1).numpy(), data.test.labels[is_known].numpy()
-    return reliability_curve(log_probs, data.test.labels), confusion(predicted, truth, len(data.classes))
+    is_known = test.labels >= 0
+    predicted, truth = log_probs[is_known].argmax(1).numpy(), test.labels[is_known].numpy()
+    return reliability_curve(log_probs, test.labels), confusion(predicted, truth, num_classes)
 
 
 def _facts(run: RunFolder) -> dict[str, str]:

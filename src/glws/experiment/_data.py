@@ -165,13 +165,13 @@ def _labeled_part(data: WeakDataset, held_out: WeakDataset, labels: Tensor) -> L
 
 
 def own_part(data: JobData) -> JobData:
-    """What a report can show of data that are spread over processes: groups and test instances that are here."""
+    """What a report can show of data that are spread over processes: the groups that are here."""
     instances = data.whole.instances
     if not isinstance(instances, ShardInstances):
         return data
     shown = data.held_out if data.held_out is not None else data.train
     here = [_groups_here(groups, instances) for groups in shown.groups]
-    return replace(data, held_out=shown.subset(here), test=None if data.test is None else _test_here(data.test))
+    return replace(data, held_out=shown.subset(here))
 
 
 def _groups_here(groups: Groups, instances: ShardInstances) -> Tensor:
@@ -179,14 +179,6 @@ def _groups_here(groups: Groups, instances: ShardInstances) -> Tensor:
     owners = torch.repeat_interleave(torch.arange(len(groups)), groups.lengths)
     foreign = torch.bincount(owners[~instances.is_here(groups.indices)], minlength=len(groups))
     return (foreign == 0).nonzero()[:, 0]
-
-
-def _test_here(test: Labeled) -> Labeled | None:
-    if not isinstance(test.instances, ShardInstances):
-        return test
-    numbers = torch.arange(len(test.instances))
-    here = numbers[test.instances.is_here(numbers)]
-    return Labeled.of(test.instances.values, test.labels[here]) if len(here) else None
 
 
 def _shape(data: WeakDataset) -> tuple[int, ...]:

@@ -15,7 +15,6 @@ from torch import Tensor
 from glws._files import write_text
 from glws.data import check_learnable, names_are_identified
 from glws.errors import RunError
-from glws.evaluation import scores
 from glws.experiment._config import JobConfig, config_of
 from glws.experiment._content import run_content, store_content
 from glws.experiment._data import JobData, job_data, own_part
@@ -31,10 +30,7 @@ from glws.training import (
     TensorBoardMirror,
     Training,
     World,
-    held_out_accuracy,
-    held_out_scores,
     in_short,
-    log_probs_of,
 )
 
 SCALING = "scaling"
@@ -125,7 +121,7 @@ class Job:
             mirror.close()
         if fitted.stopped_by is not None:
             return Outcome(run.path, {}, in_short(fitted.warnings), fitted.stopped_by)
-        found = _final_scores(self.data, fitted, world)
+        found = _final_scores(fitted)
         if world.is_first:
             content = run_content(run, own_part(self.data), fitted, found)
             store_content(run, content)
@@ -199,27 +195,8 @@ def _looks_at_all(method: AbstractMethod) -> bool:
     return kind.begin_epoch is not AbstractMethod.begin_epoch or kind.end_epoch is not AbstractMethod.end_epoch
 
 
-def _final_scores(data: JobData, fitted: Fitted, world: World) -> dict[str, Any]:
-    """The last epoch is the result; the best epoch on the test data stands beside it, so named. All processes ask."""
-    found: dict[str, Any] = {}
-    if data.test is not None:
-        found |= scores(log_probs_of(data.test.instances, fitted.judged, world), data.test.labels).as_dict()
-        found["per_class"] = list(found["per_class"])
-        found["best_on_test"] = max(float(row["test_accuracy"]) for row in fitted.history if "test_accuracy" in row)
-    if data.held_out is not None:
-        weak = held_out_scores(data.held_out, fitted.predict, world)
-        found["held_out"] = {
-            "log_likelihood": weak.log_likelihood,
-            "per_instance": weak.per_instance,
-            "entropy": weak.entropy,
-            "impossible": weak.impossible,
-        }
-        if weak.approximation_error > 0:
-            found["held_out"]["approximation_error"] = weak.approximation_error
-        estimate = held_out_accuracy(data.held_out, fitted.predict, world)
-        if estimate is not None:
-            found["held_out"] |= {
-                "estimated_accuracy": estimate.accuracy,
-                "estimated_accuracy_error": estimate.standard_error,
-            }
-    return found
+def _final_scores(fitted: Fitted) -> dict[str, Any]:
+    """The last epoch is the result; the best epoch on the test data stands beside it, so named."""
+    found = fitted.evaluation.as_dict()
+    tested = [float(row["test_accuracy"]) for row in fitted.history if "test_accuracy" in row]
+    return {**found, "best_on_test": max(tested)} if tested else found

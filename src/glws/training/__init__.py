@@ -3,14 +3,13 @@
 from glws.training._checkpoint import latest as latest
 from glws.training._config import TrainingConfig as TrainingConfig
 from glws.training._devices import chosen_device as chosen_device
+from glws.training._evaluate import Evaluation as Evaluation
 from glws.training._evaluate import Labeled as Labeled
 from glws.training._evaluate import Predict as Predict
 from glws.training._evaluate import group_probs_of as group_probs_of
-from glws.training._evaluate import held_out_accuracy as held_out_accuracy
-from glws.training._evaluate import held_out_scores as held_out_scores
-from glws.training._evaluate import labeled_scores as labeled_scores
 from glws.training._evaluate import log_probs_of as log_probs_of
 from glws.training._evaluate import posteriors as posteriors
+from glws.training._evaluate import posteriors_of as posteriors_of
 from glws.training._guard import in_short as in_short
 from glws.training._loop import Fitted as Fitted
 from glws.training._loop import Training as Training

@@ -21,7 +21,7 @@ from glws.inference._problem import skip_nan_check
 from glws.methods import GLWS, AbstractMethod, Epoch, Outputs, Progress, Setup, State, Step
 from glws.training._config import TrainingConfig
 from glws.training._devices import DeviceInstances, batch_on, chosen_device, on_device, repeatable, seed_global
-from glws.training._evaluate import AT_ONCE, Labeled, Predict, group_probs_of, held_out_scores, labeled_scores
+from glws.training._evaluate import AT_ONCE, Evaluation, Labeled, Predict, group_probs_of
 from glws.training._graphs import ViewGraphs
 from glws.training._guard import collapse, implied_rates, imprecise
 from glws.training._host_objective import loss_on_host
@@ -48,17 +48,20 @@ class Fitted:
     `modules` are the trained networks of the method, and `state` is what it remembers. Of a method that predicts whole
     groups, `predict_groups(instances, groups)` gives the probabilities [groups, classes] of what they are.
 
-    `predict` gives log-probabilities for instances as the data hold them; `judged` are those that test scores are of,
-    which differ from them where the training was told the shares of the classes. `stopped_by` is the number of the
-    signal that ended training before its time, Ctrl-C or other, None if it is complete; `stop_if_asked` passes it on.
+    `predict` gives log-probabilities for instances as the data hold them; `predict_for_scores` gives those that test
+    scores are of, which differ where the training was told the shares of the classes. `evaluation` has the predictions
+    of the last epoch for the test set and the held-out groups, and every score that follows from them. `stopped_by` is
+    the number of the signal that ended training early, Ctrl-C or other, None if it is complete; `stop_if_asked` passes
+    it on.
     """
 
     model: nn.Module
     history: list[Row]
     warnings: list[str]
     predict: Predict
-    judged: Predict
+    predict_for_scores: Predict
     predict_groups: PredictGroups
+    evaluation: Evaluation
     modules: nn.ModuleDict
     state: State
     stopped_by: int | None = None
@@ -147,6 +150,7 @@ class Training:
         self.warnings: list[str] = []
         self.step = 0
         self._epoch_data: tuple[int, WeakDataset] | None = None
+        self._evaluation: Evaluation | None = None
         self._forward = Forward(self.model, config, self.device, world)
         self._teacher = Forward(self.averaged, config, self.device, world) if self.averaged else None
         is_replayed = config.speed == "graphs" and self.device.type == "cuda"
@@ -183,14 +187,17 @@ class Training:
                     snapshots.save(self, now=True)
                     break
             is_cut = self.step < last
+            if not is_cut and self._evaluation is None:  # it was cut off after its last epoch
+                self._evaluation = self._evaluate(test, held_out)
         stopped_by = (stop.received or signal.SIGTERM) if is_cut else None
         return Fitted(
             self.model,
             self.history,
             self.warnings,
             self.predict,
-            self.judged,
+            self.predict_for_scores,
             self.predict_groups,
+            self._evaluation or Evaluation(),
             self.modules,
             self.state,
             stopped_by,
@@ -342,15 +349,11 @@ class Training:
         if epoch % self.config.evaluate_every and epoch != self.num_epochs:
             return row
         self._settle_average()
-        if test is not None:
-            found = labeled_scores(test, self.judged, self.world)
-            row |= {f"test_{name}": value for name, value in found.items()}
-        if held_out is not None:
-            weak = held_out_scores(held_out, self.predict, self.world)
-            row |= {"held_out_log_likelihood": weak.log_likelihood, "held_out_entropy": weak.entropy}
-            if weak.approximation_error > 0:
-                row["held_out_approximation_error"] = weak.approximation_error
-        return row
+        self._evaluation = self._evaluate(test, held_out)
+        return row | self._evaluation.row
+
+    def _evaluate(self, test: Labeled | None, held_out: WeakDataset | None) -> Evaluation:
+        return Evaluation.of(self.predict, test, held_out, self.world, self.predict_for_scores)
 
     def _settle_average(self) -> None:
         """Gives the moving average, where it is what is evaluated, statistics of batch norm of its own.
@@ -382,7 +385,7 @@ class Training:
         """Log-probabilities of instances as they lie, in the plain view, by the network that is evaluated."""
         return self.method.log_probs(self._logits(instances), self.state)
 
-    def judged(self, instances: Tensor) -> Float[Tensor, "rows classes"]:
+    def predict_for_scores(self, instances: Tensor) -> Float[Tensor, "rows classes"]:
         """The predictions that test scores are of: as if all classes were as frequent, where their shares are told."""
         return balanced_posterior(self.predict(instances), self.config.shares)
 
