@@ -38,14 +38,14 @@ WITH_UNLABELED = ("positive_unlabeled", "unlabeled_unlabeled", "similar_dissimil
 
 @dataclass(frozen=True)
 class Plan:
-    """One run of a cell: the method, how it is trained, how the instances are looked at, how weak data are drawn.
+    """One run of a cell: the method, how it is trained, the views of the instances, how weak data are drawn.
 
     `is_single`: unlabeled sets are taken instance by instance (`NoisyLabels.of_sets`).
     """
 
     method: AbstractMethod
     config: TrainingConfig
-    look: Views
+    views: Views
     model: str
     weaken: Mapping[str, Any] = field(default_factory=dict)
     is_single: bool = False
@@ -91,9 +91,8 @@ def plan(
         device=device,
     )
     made = _method(cell, method, str(chosen.get(VIEW, "strong")), own)
-    look = views(chosen.get(SEEN, cell.dataset))
-    weaken = _beginning(chosen, DRAWN)
-    return Plan(made, config, look, cell.hyper_parameters().model, weaken, singly is not None)
+    weaken, seen = _beginning(chosen, DRAWN), views(chosen.get(SEEN, cell.dataset))
+    return Plan(made, config, seen, cell.hyper_parameters().model, weaken, singly is not None)
 
 
 def chosen_options(cell: Cell) -> dict[str, Any]:

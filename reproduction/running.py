@@ -19,6 +19,7 @@ from glws._seeds import derived_generator
 from glws.data import Groups, Source, WeakDataset, load
 from glws.data.weaken import positive_scores
 from glws.errors import RunError
+from glws.experiment import Experiment, ExperimentData
 from glws.kinds import Labels, Unlabeled
 from glws.models import build
 from glws.training import (
@@ -27,7 +28,6 @@ from glws.training import (
     Observer,
     RunFolder,
     Snapshots,
-    fit,
 )
 from reproduction.clip import needs_clip, read_clip_scores
 from reproduction.confidence import network_scores
@@ -144,7 +144,7 @@ def weak_data(
     """What a cell is trained on, and what is held out, if anything: drawn likewise, from other instances."""
     images, labels, scores = torch.as_tensor(source.train.inputs), torch.as_tensor(source.train.labels), None
     if one.setting in SCORED and run.method != CEILING:
-        given = (images, labels, source.num_classes, made.model, made.look, run.seed, device, made.config.speed)
+        given = (images, labels, source.num_classes, made.model, made.views, run.seed, device, made.config.speed)
         of_clip = needs_clip(one)
         found = read_clip_scores(source.name, source.num_classes, folder) if of_clip else network_scores(*given)
         scores = positive_scores(found, one.positive)
@@ -194,17 +194,8 @@ def _trained(
     train, held_out = data
     shape = train.instances.take(torch.zeros(1, dtype=torch.int64)).shape[1:]
     model = build(made.model, shape, one.num_classes, derived_generator("cpu", run.seed, "model"))
-    return fit(
-        model,
-        train,
-        made.method,
-        made.config,
-        views=made.look,
-        test=test,
-        held_out=held_out,
-        snapshots=Snapshots(keep, made.config.save_every),
-        observer=observer,
-    )
+    experiment = Experiment(ExperimentData.of(train, held_out, test, made.views), model, made.method, made.config)
+    return experiment.train(Snapshots(keep, made.config.save_every), observer)
 
 
 def _run_folder(one: Cell, run: PaperRun, runs: Path) -> RunFolder:

@@ -12,7 +12,7 @@ from cli.small_run import write_table
 from glws.cli import run
 from glws.errors import ConfigError
 from glws.estimator import WeakClassifier
-from glws.experiment import JobConfig, config_of, read_config
+from glws.experiment import ExperimentConfig, config_of, read_config
 from glws.methods import METHODS, build_method, method_class
 from glws.models import build
 from glws.training import RunFolder, TrainingConfig
@@ -100,7 +100,7 @@ def test_what_the_user_says_wins() -> None:
     assert (config.training.optimizer, config.training.learning_rate, config.training.epochs) == ("sgd", 0.5, 7)
     assert config.method.options == {}
     assert config_of(config.as_dict()) == config
-    assert config_of({"method": {"name": "pico"}}).training == JobConfig().training
+    assert config_of({"method": {"name": "pico"}}).training == ExperimentConfig().training
 
 
 def test_a_method_without_a_recipe_says_so() -> None:

@@ -228,8 +228,8 @@ def test_an_option_of_the_method_may_say_so_where_its_name_is_that_of_another() 
     usual, own = plan(one, "rcr", 0), plan(one, "rcr", 0, **{"method.views": ["strong"], "method.weight": 0.5})
     assert own.method.views == ("strong",)  # type: ignore[attr-defined]
     assert own.method.weight == 0.5  # type: ignore[attr-defined]
-    assert own.look == usual.look
-    assert plan(one, "rcr", 0, views="tables").look != usual.look
+    assert own.views == usual.views
+    assert plan(one, "rcr", 0, views="tables").views != usual.views
     assert plan(one, "glws", 0, **{"method.e_step": "weak"}).method == plan(one, "glws", 0, e_step="weak").method
 
 

@@ -18,7 +18,8 @@ from glws._aliases import takes_old_names, with_current_names
 from glws._rules import Rule, nothing_or, one_of, whole
 from glws.data import Scaling, check_learnable, lost_values, scaling_of
 from glws.errors import ConfigError, DataError
-from glws.estimator._network import MakeModel, NetworkLearner
+from glws.estimator._network import MakeModel, NetworkLearner, decided
+from glws.estimator._network import log_probs as network_log_probs
 from glws.estimator._posteriors import first_posterior, informed_rows, row_posterior
 from glws.estimator._soft_em import SoftEM, class_table, is_open, log_probs
 from glws.estimator._targets import BuildKind, ParsedTargets, TargetParser
@@ -163,7 +164,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.start == "network" and is_open(begun, rows):
             shown = _dense(StandardScaler(with_mean=not _is_sparse(features)).fit_transform(features))
             network, _ = self._learner(seed).fit(shown, known)
-            begun = row_posterior(network.log_probs(shown), known)
+            begun = row_posterior(network_log_probs(network, shown), known)
         soft_em = SoftEM(self.base_estimator, int(self.rounds), int(self.folds), seed)
         learned = soft_em.fit(features, known, begun, rows)
         self.estimator_, self.num_rows_, self.loss_curve_ = learned
@@ -221,13 +222,13 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _decided(self, features: Any) -> NDArray[np.int64]:
         """The class of each row by its number."""
         if self.base_estimator is None:
-            return self.network_.decided(self.scaler_.transform(features))
+            return decided(self.network_, self.scaler_.transform(features))
         return np.asarray(class_table(self.estimator_, features, len(self.classes_)).argmax(1))
 
     def _log_probs(self, features: Any) -> Array:
         """Log-probabilities that rule nothing out."""
         if self.base_estimator is None:
-            return self.network_.log_probs(self.scaler_.transform(features))
+            return network_log_probs(self.network_, self.scaler_.transform(features))
         return log_probs(self.estimator_, features, len(self.classes_), self.num_rows_)
 
     # ------------------------------------------------------------ what was given

@@ -1,4 +1,4 @@
-"""`JobConfig`: everything that a training job is told, read from YAML and from `key=value`."""
+"""`ExperimentConfig`: the options of an experiment, read from YAML and from `key=value`."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ class MethodConfig(NamedConfig):
 
 
 @dataclass(frozen=True)
-class JobConfig:
-    """A training job: the data, the network, the method, the training. What is not said has a default."""
+class ExperimentConfig:
+    """An experiment: its data, network, method and training. What is not given has a default."""
 
     data: DataConfig = field(default_factory=DataConfig)
     model: NamedConfig = field(default_factory=NamedConfig)
@@ -92,7 +92,7 @@ Named = TypeVar("Named", bound=NamedConfig)
 EXPONENT = re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+")
 
 
-def read_config(path: Path | None, overrides: Sequence[str] = (), report: Report = deprecated) -> JobConfig:
+def read_config(path: Path | None, overrides: Sequence[str] = (), report: Report = deprecated) -> ExperimentConfig:
     """The configuration of a YAML file, or the default one, changed by texts such as "training.epochs=5".
 
     `report` gets a line for each name that is an old one.
@@ -112,19 +112,19 @@ def read_config(path: Path | None, overrides: Sequence[str] = (), report: Report
     return config if path is None else _beside(config, path.parent)
 
 
-def config_of(content: Mapping[str, Any]) -> JobConfig:
+def config_of(content: Mapping[str, Any]) -> ExperimentConfig:
     """From nested plain values; a key that is not known is a `ConfigError` with the nearest one that is.
 
     Old names are read as what they are now, as stored runs have them.
     """
     content = _current(content, silent)
-    check_keys(content, [item.name for item in fields(JobConfig)], "")
+    check_keys(content, [item.name for item in fields(ExperimentConfig)], "")
     for name, section in content.items():
         if not isinstance(section, Mapping):
             raise ConfigError(f"`{name}` must be a section of names and values. Got {section!r}.")
     content = _with_numbers(content)
     method = _named(MethodConfig, content, "method", "glws")
-    return JobConfig(
+    return ExperimentConfig(
         data=_section(DataConfig, content, "data"),
         model=_named(NamedConfig, content, "model", "auto"),
         method=method,
@@ -177,7 +177,7 @@ def _overridden(content: Mapping[str, Any], overrides: Sequence[str], report: Re
         section, _, name = current_name(key, report).partition(".")
         if not sign or not name:
             raise ConfigError(f"expected section.key=value, such as training.epochs=5. Got {override!r}.")
-        check_keys({section: None}, [item.name for item in fields(JobConfig)], "")
+        check_keys({section: None}, [item.name for item in fields(ExperimentConfig)], "")
         inside = result.setdefault(section, {})
         if not isinstance(inside, dict):
             raise ConfigError(f"`{section}` must be a section of names and values. Got {inside!r}.")
@@ -205,7 +205,7 @@ def _value(written: str, override: str) -> Any:
         raise ConfigError(f"the value of {override!r} cannot be read; quote it") from None
 
 
-def _beside(config: JobConfig, folder: Path) -> JobConfig:
+def _beside(config: ExperimentConfig, folder: Path) -> ExperimentConfig:
     """Paths of a file are relative to its folder."""
     found = {name: getattr(config.data, name) for name in ("table", "test", "folder")}
     moved: dict[str, Any] = {name: str(folder / value) for name, value in found.items() if value is not None}

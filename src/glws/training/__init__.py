@@ -6,7 +6,6 @@ from glws.training._devices import chosen_device as chosen_device
 from glws.training._evaluate import Evaluation as Evaluation
 from glws.training._evaluate import Labeled as Labeled
 from glws.training._evaluate import Predict as Predict
-from glws.training._evaluate import group_probs_of as group_probs_of
 from glws.training._evaluate import log_probs_of as log_probs_of
 from glws.training._evaluate import posteriors as posteriors
 from glws.training._evaluate import posteriors_of as posteriors_of
@@ -19,6 +18,7 @@ from glws.training._network import Forward as Forward
 from glws.training._network import ready as ready
 from glws.training._observer import Observer as Observer
 from glws.training._order import Order as Order
+from glws.training._predictor import Predictor as Predictor
 from glws.training._run_folder import CHECKPOINTS as CHECKPOINTS
 from glws.training._run_folder import RunFolder as RunFolder
 from glws.training._snapshot import Snapshots as Snapshots

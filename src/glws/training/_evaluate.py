@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -138,7 +138,8 @@ def _posterior(
     return table, data.weak[kind][chosen].infer(log_probs(numbers)[rows.view_as(table)], lengths, evidence)
 
 
-class Predictions(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Predictions:
     """Predictions for some instances of a data set, on the CPU, and the sorted numbers of these instances."""
 
     numbers: Int[Tensor, "some"]
