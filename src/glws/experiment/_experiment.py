@@ -21,7 +21,7 @@ from glws.experiment._data import ExperimentData, experiment_data, own_groups, o
 from glws.experiment._model import experiment_model, published_model
 from glws.experiment._provenance import OnRead, as_facts, keep_hashes, refusing, stored_hashes, warning
 from glws.experiment._tables import Columns, label_columns, prediction_columns
-from glws.methods import AbstractMethod, build_method
+from glws.methods import AbstractMethod, build_method, default_method
 from glws.report import RunContent, page
 from glws.training import (
     Fitted,
@@ -101,7 +101,7 @@ class Experiment:
         self.data = data if isinstance(data, ExperimentData) else ExperimentData.of(data)
         train = self.data.train
         check_learnable(train.groups, train.weak, self.data.classes, needs_all=settings is not None)
-        method = method or build_method("glws")
+        method = method or default_method()
         world = replace(world or World(), bounds=self.data.bounds)
         self.training = Training(model, train, method, config or TrainingConfig(), self.data.views, world)
         self.config = replace(settings or ExperimentConfig(), training=self.training.config)

@@ -16,7 +16,7 @@ from glws.data import Batch, WeakDataset, augment, check_learnable
 from glws.data.augment import Views
 from glws.errors import ConfigError, DataError
 from glws.inference._problem import skip_nan_check
-from glws.methods import GLWS, AbstractMethod, Epoch, Progress, Setup, Step
+from glws.methods import AbstractMethod, Epoch, Progress, Setup, Step, default_method
 from glws.training._config import TrainingConfig
 from glws.training._devices import DeviceInstances, batch_on, chosen_device, on_device, repeatable, seed_global
 from glws.training._evaluate import AT_ONCE, Evaluation, Labeled
@@ -86,7 +86,7 @@ def fit(
 ) -> Fitted:
     """Trains a network on weakly labeled data; the last epoch is the result.
 
-    `model` is any module that gives logits `[batch, classes]`; it is trained in place. Without a `method` it is `GLWS`,
+    `model` is any module that gives logits `[batch, classes]`; it is trained in place. Without a `method` it is
     EM on whatever is known; without `views` nothing is augmented. `test` are labeled instances and `held_out` groups
     that nothing is learned from, evaluated after each epoch. `snapshots` say where training is saved and goes on from.
 
@@ -103,7 +103,7 @@ def fit(
     True
     """
     check_learnable(data.groups, data.weak)
-    training = Training(model, data, method or GLWS(), config or TrainingConfig(), views, world or World())
+    training = Training(model, data, method or default_method(), config or TrainingConfig(), views, world or World())
     return training.run(test, held_out, snapshots or Snapshots(None), observer or Observer())
 
 
@@ -156,9 +156,10 @@ class Training:
         self._steps = self._step_graphs() if is_replayed else None
 
     def _step_graphs(self) -> StepGraphs | None:
-        """Where a whole step can be recorded: for EM, in one process, with all instances on the GPU."""
+        """Where a whole step can be recorded: in one process, with all instances on the GPU, if the method says how."""
         instances = self.data.instances
-        if not isinstance(self.method, GLWS) or self.world.size > 1 or not isinstance(instances, DeviceInstances):
+        says_nothing = type(self.method).recording is AbstractMethod.recording
+        if says_nothing or self.world.size > 1 or not isinstance(instances, DeviceInstances):
             return None
         return StepGraphs(self.method, self._forward, self._teacher, self.views, instances.values, self.config.clip)
 
@@ -304,7 +305,7 @@ class Training:
         return derived_seed(self.config.seed, name, self.step, self.world.rank)
 
     def _loss(self, step: Step) -> Tensor:
-        known = loss_on_host(self.method, step) if self._steps is not None and isinstance(self.method, GLWS) else None
+        known = loss_on_host(self.method, step) if self._steps is not None else None
         return self.method.loss(step) if known is None else known
 
     def _check(self, loss: Tensor) -> None:
