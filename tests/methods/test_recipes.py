@@ -139,7 +139,7 @@ def test_the_classifier_trains_by_a_recipe() -> None:
     asked: dict[str, Any] = {"epochs": 2, "random_state": 0, "device": "cpu", "recipe": "published"}
     learned = WeakClassifier("linear", method="proden", **asked).fit(rows, sets)
     explicit = {**build_method("proden").recipe().training, "epochs": 2}  # type: ignore[union-attr]
-    same = WeakClassifier("linear", method="proden", random_state=0, device="cpu", training_options=explicit, epochs=2)
+    same = WeakClassifier("linear", method="proden", random_state=0, device="cpu", training_options=explicit)
     assert np.array_equal(learned.predict_proba(rows), same.fit(rows, sets).predict_proba(rows))
     other = WeakClassifier("linear", method="proden", learning_rate=1e-4, **asked).fit(rows, sets)
     assert not np.allclose(learned.predict_proba(rows), other.predict_proba(rows))

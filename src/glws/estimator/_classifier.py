@@ -29,6 +29,8 @@ from glws.methods import AbstractMethod
 Array = NDArray[np.float64]
 CLASSES = ("labels", "noisy_labels")
 """Kinds by which y holds classes, as other classifiers take them."""
+TRAINING = ("epochs", "batch_size", "learning_rate", "weight_decay", "device")
+"""Parameters that are options of the training, named as in a configuration (`training.epochs`)."""
 
 
 class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -52,6 +54,8 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     for the shape of an instance and a number of classes. It is trained by `method` ("glws": EM on the exact posterior).
     `recipe="published"` trains as the authors of the method did, where that is known: what they chose replaces the
     usual learning rate, weight decay, batch size and layers, and whatever is given replaces it.
+    `model_options`, `method_options` and `training_options` have the names that a configuration has in its sections;
+    `epochs`, `batch_size`, `learning_rate`, `weight_decay` and `device` are options of the training too.
     Without `epochs` there are about 1,000 steps in 20 to 100 passes through the groups, and fewer for large data, as
     everywhere (`glws.training._length`). Features are standardized first, unless `standardize=False`.
 
@@ -170,22 +174,21 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.estimator_, self.num_rows_, self.loss_curve_ = learned
 
     def _learner(self, seed: int) -> NetworkLearner:
-        named = {name: getattr(self, name) for name in ("batch_size", "learning_rate", "weight_decay", "device")}
-        chosen = {
-            **{name: value for name, value in named.items() if value is not None},
-            **(self.training_options or {}),
-        }
-        training = {name: _plain(value) for name, value in chosen.items()}
         return NetworkLearner(
-            self.model,
-            self.model_options,
-            self.method,
-            self.method_options,
-            self.recipe,
-            _plain(self.epochs),
-            training,
-            seed,
+            self.model, self.model_options, self.method, self.method_options, self.recipe, self._training(), seed
         )
+
+    def _training(self) -> dict[str, Any]:
+        """What is chosen of `TrainingConfig`: parameters of the same names, and `training_options`."""
+        named = {name: getattr(self, name) for name in TRAINING}
+        if self.device == "auto":
+            del named["device"]
+        found = {name: _plain(value) for name, value in named.items() if value is not None}
+        for name, value in (self.training_options or {}).items():
+            if name in found:
+                raise ConfigError(f"`{name}` is given twice, also in `training_options`; leave one of them out")
+            found[name] = _plain(value)
+        return found
 
     # ------------------------------------------------------------ answering
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -50,7 +50,6 @@ class NetworkLearner:
     method: str | AbstractMethod
     method_options: Mapping[str, Any] | None
     recipe: Literal["published"] | None
-    epochs: int | None
     training: Mapping[str, Any]
     seed: int
 
@@ -67,8 +66,7 @@ class NetworkLearner:
     def _config(self, method: AbstractMethod) -> TrainingConfig:
         check_keys(self.training, list(TrainingConfig.__dataclass_fields__), "training_options")
         given = {**self.training, "seed": self.seed}
-        config = TrainingConfig(**given) if self.recipe is None else TrainingConfig.published(method, **given)
-        return config if self.epochs is None else replace(config, epochs=self.epochs)
+        return TrainingConfig(**given) if self.recipe is None else TrainingConfig.published(method, **given)
 
     def _method(self) -> AbstractMethod:
         if isinstance(self.method, AbstractMethod):

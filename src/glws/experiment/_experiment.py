@@ -105,6 +105,7 @@ class Experiment:
         world = replace(world or World(), bounds=self.data.bounds)
         self.training = Training(model, train, method, config or TrainingConfig(), self.data.views, world)
         self.config = replace(settings or ExperimentConfig(), training=self.training.config)
+        self._is_described = settings is not None
         self._fitted: Fitted | None = None
 
     @classmethod
@@ -207,7 +208,12 @@ class Experiment:
     # ------------------------------------------------------------ in a run folder
 
     def begin(self, folder: Path | None = None, command: Sequence[str] | None = None) -> RunFolder:
-        """A new run folder for it; without a path the next free runs/NAME-NUMBER."""
+        """A new run folder for it; without a path the next free runs/NAME-NUMBER.
+
+        It stores the configuration, so there is none for an experiment that was built without (`RunError`).
+        """
+        if not self._is_described:
+            raise RunError("there is no configuration to store in a run: build the experiment by Experiment.of")
         about: dict[str, Any] = {
             "seed": self.config.training.seed,
             "device": str(self.training.device),
