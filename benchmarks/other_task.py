@@ -44,7 +44,7 @@ def accuracies(given: argparse.Namespace) -> list[float]:
         (sets_singly(record) if made.is_single else record).dataset(images[:cut]),
         made.method,
         replace(made.config, evaluate_every=max(made.epochs // 10, 1)),
-        views=made.look,
+        views=made.views,
         test=Labeled.of(images[cut:], one.task_labels(labels[cut:], given.positive)),
         snapshots=Snapshots(kept(given), made.config.save_every),
     )

@@ -54,7 +54,7 @@ def training(setting: str, name: str, source: Source, speed: str) -> Training:
     made = plan(one, "glws", 0, "cuda", None, speed)  # type: ignore[arg-type]
     data, _ = weak_data(one, source, PaperRun(setting, source.name, name), made, "cuda")
     network = build(made.model, source.train.inputs.shape[1:], one.num_classes)
-    begun = Training(network, data, made.method, made.config, made.look, World())
+    begun = Training(network, data, made.method, made.config, made.views, World())
     begun._begin_epoch()
     return begun
 

@@ -23,9 +23,10 @@ from glws.data import load
 from glws.data.augment import views
 from glws.data.sources import Source
 from glws.data.weaken import simulated
+from glws.experiment import Experiment, ExperimentData
 from glws.methods import METHODS, AbstractMethod, build_method, fixed_options, method_class
 from glws.models import build
-from glws.training import Labeled, TrainingConfig, fit, log_probs_of
+from glws.training import Labeled, TrainingConfig
 
 PAGE = Path(__file__).parent.parent / "docs" / "methods.md"
 TEMPLATE = Path(__file__).parent / "methods_template.md"
@@ -244,10 +245,14 @@ def score(title: str, tried: Tried, seed: int, epochs: int = EPOCHS) -> Score:
     test = Labeled.of(drawn.source.test.inputs, drawn.source.test.labels)
     chosen = {"epochs": epochs, "evaluate_every": epochs, "seed": seed, "device": "cpu", **tried.training}
     data, config = drawn.weakened.dataset(drawn.inputs), TrainingConfig(**chosen)
-    fitted = fit(model, data, method_of(title, tried), config, views=views("digits"), test=test)
+    experiment = Experiment(
+        ExperimentData.of(data, test=test, views=views("digits")), model, method_of(title, tried), config
+    )
+    fitted = experiment.train()
     fitted.stop_if_asked()
     row, seconds = fitted.history[-1], time.process_time() - began
-    predicted = log_probs_of(test.instances, fitted.predict).argmax(1)
+    assert fitted.evaluation.tested is not None
+    predicted = fitted.evaluation.tested.argmax(1)
     most = float(torch.bincount(predicted, minlength=num_classes).max() / len(predicted))
     accuracy, matched, loss = (float(row[name]) for name in ("test_accuracy", "test_matched_accuracy", "loss"))
     return Score(accuracy, matched, float(row["test_auc"]) if "test_auc" in row else None, most, loss, seconds)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from glws._aliases import with_current_names
 from glws.cli import LOOK, UsageError, run_application
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ def reproduce(
     option: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=VALUE", help="Other than planned: an option of the method (method.X), train.X, draw.X, views."
+            metavar="NAME=VALUE",
+            help="Other than planned: an option of the method (method.X), training.X, draw.X, views.",
         ),
     ] = None,
     held_out: Annotated[
@@ -145,12 +147,13 @@ def _options(given: list[str]) -> dict[str, object]:
 
     for text in given:
         if "=" not in text.strip("="):
-            raise UsageError(f"--option must be NAME=VALUE such as train.batch_size=128; found {text!r}")
+            raise UsageError(f"--option must be NAME=VALUE such as training.batch_size=128; found {text!r}")
     pairs = (text.split("=", 1) for text in given)
     try:
-        return {name: yaml.safe_load(value) for name, value in pairs}
+        read = {name: yaml.safe_load(value) for name, value in pairs}
     except yaml.YAMLError as error:
         raise UsageError(f"--option has a value that cannot be read: {str(error).splitlines()[0]}") from None
+    return with_current_names(read, report=lambda line: typer.echo(f"glws: warning: {line}", err=True))
 
 
 def _todo(

@@ -15,7 +15,7 @@ from reproduction.catalog import check_known
 from reproduction.files import concerns, entries
 from reproduction.published import OURS, Cell
 
-DRAWN, TRAINED, OWN, SEEN, VIEW, SINGLY = "draw.", "train.", "method.", "views", "m_step", "singly"
+DRAWN, TRAINED, OWN, SEEN, VIEW, SINGLY = "draw.", "training.", "method.", "views", "m_step", "singly"
 """Options of a run that begin so are about how the weak data are drawn, and fields of `TrainingConfig`; `views` is the
 name of an augmentation, `m_step` the view of it that is trained on; with `singly` GLWS takes unlabeled sets instance by
 instance, so many in a batch. All others are options of the method, which may begin with `method.`: `method.views` are
@@ -50,14 +50,14 @@ WITH_UNLABELED = ("positive_unlabeled", "unlabeled_unlabeled", "similar_dissimil
 
 @dataclass(frozen=True)
 class Plan:
-    """One run of a cell: the method, how it is trained, how the instances are looked at, how weak data are drawn.
+    """One run of a cell: the method, how it is trained, the views of the instances, how weak data are drawn.
 
     `is_single`: unlabeled sets are taken instance by instance (`NoisyLabels.of_sets`).
     """
 
     method: AbstractMethod
     config: TrainingConfig
-    look: Views
+    views: Views
     model: str
     weaken: Mapping[str, Any] = field(default_factory=dict)
     is_single: bool = False
@@ -81,7 +81,7 @@ def plan(
     """How a cell is trained by a method; `epochs` replaces the paper's number.
 
     `options` are those of the method, with `method.` before them or nothing; beginning with `draw.`, of the weakening;
-    with `train.`, of the training.
+    with `training.`, of the training.
 
     >>> from reproduction import cell
     >>> made = plan(cell("proportions", "mnist", "classes=2,mean=10"), "glws", seed=0)
@@ -104,9 +104,8 @@ def plan(
         seed=seed,
         device=device,
     )
-    look = views(chosen.get(SEEN, cell.dataset))
-    weaken = _beginning(chosen, DRAWN)
-    return Plan(made, config, look, cell.hyper_parameters().model, weaken, singly is not None)
+    weaken, seen = _beginning(chosen, DRAWN), views(chosen.get(SEEN, cell.dataset))
+    return Plan(made, config, seen, cell.hyper_parameters().model, weaken, singly is not None)
 
 
 def chosen_options(cell: Cell) -> dict[str, Any]:
@@ -124,9 +123,9 @@ def taken(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """What a method has of the options chosen for a cell: GLWS all, the ceiling how instances are looked at and how
     predictions are judged, and others that, how they are trained (without a recipe), and how weak data are drawn.
 
-    >>> taken("supervised", {"views": "mnist", "e_step": "weak", "train.batch_size": 8})
+    >>> taken("supervised", {"views": "mnist", "e_step": "weak", "training.batch_size": 8})
     {'views': 'mnist'}
-    >>> taken("nnpu", {"draw.group_size": 256, "train.batch_size": 8})
+    >>> taken("nnpu", {"draw.group_size": 256, "training.batch_size": 8})
     {'draw.group_size': 256}
     """
     if method == OURS:

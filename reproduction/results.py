@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
+from glws._aliases import current_name, silent, with_current_names
 from glws._files import write_text
 from glws.errors import DataError
 
@@ -194,7 +195,22 @@ def _line(path: Path, number: int, text: str) -> Line:
         raise DataError(f"{path}, line {number}: it is no JSON: {first_line(error)}; {REMEDY}") from None
     if not isinstance(content, dict):
         raise DataError(f"{path}, line {number}: expected a JSON object, found {type(content).__name__}; {REMEDY}")
-    return Line(path, number, content)
+    return Line(path, number, _with_current_options(content))
+
+
+def _with_current_options(content: dict[str, Any]) -> dict[str, Any]:
+    """A run with the names that options have now, in its own name as well.
+
+    >>> _with_current_options({"name": "a-train.epochs=2-seed0", "options": {"train.epochs": 2}})
+    {'name': 'a-training.epochs=2-seed0', 'options': {'training.epochs': 2}}
+    """
+    found, name = dict(content), content.get("name")
+    for field in ("options", "chosen"):
+        if isinstance(found.get(field), dict):
+            found[field] = with_current_names(found[field], report=silent)
+    if isinstance(name, str):
+        found["name"] = "-".join(current_name(part) for part in name.split("-"))
+    return found
 
 
 def _mistake(name: str, content: Mapping[str, Any]) -> str:

@@ -14,11 +14,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from glws._aliases import with_current_names
 from glws._seeds import derived_generator
 from glws.data import Groups, Source, WeakDataset, load
 from glws.data.weaken import positive_scores
 from glws.errors import RunError
-from glws.evaluation import scores
+from glws.experiment import Experiment, ExperimentData
 from glws.kinds import Labels, Unlabeled
 from glws.models import build
 from glws.training import (
@@ -27,10 +28,6 @@ from glws.training import (
     Observer,
     RunFolder,
     Snapshots,
-    fit,
-    held_out_accuracy,
-    held_out_scores,
-    log_probs_of,
 )
 from reproduction.clip import needs_clip, read_clip_scores
 from reproduction.confidence import network_scores
@@ -67,6 +64,9 @@ class PaperRun:
     epochs: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     held_out: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "options", with_current_names(self.options))
 
     @property
     def name(self) -> str:
@@ -129,7 +129,7 @@ def run_cell(
     result = {
         **_described(run, fitted, seconds),
         "chosen": chosen_options(one),
-        **(_chosen_by(fitted, data[1]) if data[1] is not None else _scored(one, fitted, test)),
+        **(_chosen_by(fitted, data[1]) if data[1] is not None else _scored(one, fitted)),
     }
     result["preparation_seconds"] = round(began_training - began, 2)
     stored = store_run(results, run.name, result)
@@ -144,7 +144,7 @@ def weak_data(
     """What a cell is trained on, and what is held out, if anything: drawn likewise, from other instances."""
     images, labels, scores = torch.as_tensor(source.train.inputs), torch.as_tensor(source.train.labels), None
     if one.setting in SCORED and run.method != CEILING:
-        given = (images, labels, source.num_classes, made.model, made.look, run.seed, device, made.config.speed)
+        given = (images, labels, source.num_classes, made.model, made.views, run.seed, device, made.config.speed)
         of_clip = needs_clip(one)
         found = read_clip_scores(source.name, source.num_classes, folder) if of_clip else network_scores(*given)
         scores = positive_scores(found, one.positive)
@@ -194,17 +194,8 @@ def _trained(
     train, held_out = data
     shape = train.instances.take(torch.zeros(1, dtype=torch.int64)).shape[1:]
     model = build(made.model, shape, one.num_classes, derived_generator("cpu", run.seed, "model"))
-    return fit(
-        model,
-        train,
-        made.method,
-        made.config,
-        views=made.look,
-        test=test,
-        held_out=held_out,
-        snapshots=Snapshots(keep, made.config.save_every),
-        observer=observer,
-    )
+    experiment = Experiment(ExperimentData.of(train, held_out, test, made.views), model, made.method, made.config)
+    return experiment.train(Snapshots(keep, made.config.save_every), observer)
 
 
 def _run_folder(one: Cell, run: PaperRun, runs: Path) -> RunFolder:
@@ -241,10 +232,10 @@ def _described(run: PaperRun, fitted: Fitted, seconds: float) -> dict[str, Any]:
     }
 
 
-def _scored(one: Cell, fitted: Fitted, test: Labeled | None) -> dict[str, Any]:
+def _scored(one: Cell, fitted: Fitted) -> dict[str, Any]:
     """How good it is on the test set."""
-    assert test is not None
-    final = scores(log_probs_of(test.instances, fitted.judged), test.labels)
+    final = fitted.evaluation.scores
+    assert final is not None
     curve = [float(row[f"test_{one.metric}"]) for row in fitted.history if f"test_{one.metric}" in row]
     return {
         "accuracy": final.accuracy,
@@ -263,9 +254,9 @@ def _chosen_by(fitted: Fitted, held_out: WeakDataset) -> dict[str, Any]:
     predictions that are right but too sure. And the accuracy on single instances, where these groups tell it.
     """
     curve = [float(row[LIKELIHOOD]) for row in fitted.history if LIKELIHOOD in row]
-    tempered = {factor: _tempered(fitted, held_out, factor) for factor in FACTORS}
+    tempered = {factor: fitted.evaluation.tempered(factor).log_likelihood for factor in FACTORS}
     best = max(tempered, key=tempered.__getitem__)
-    found = held_out_accuracy(held_out, fitted.predict)
+    found = fitted.evaluation.accuracy_estimate
     return {
         LIKELIHOOD: curve[-1],
         HELD_OUT: sum(map(len, held_out.groups)),
@@ -276,8 +267,3 @@ def _chosen_by(fitted: Fitted, held_out: WeakDataset) -> dict[str, Any]:
         ERROR: None if found is None else found.standard_error,
         "curve": [round(value, 5) for value in curve],
     }
-
-
-def _tempered(fitted: Fitted, held_out: WeakDataset, factor: float) -> float:
-    """The log-likelihood with logits times a factor."""
-    return held_out_scores(held_out, lambda seen: (factor * fitted.predict(seen)).log_softmax(-1)).log_likelihood

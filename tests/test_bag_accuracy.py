@@ -8,7 +8,7 @@ from glws.data import WeakDataset
 from glws.errors import DataError
 from glws.evaluation import BagAccuracy, accuracy_from_counts, accuracy_from_presence
 from glws.kinds import ClassCounts, MultiInstance, PresentClasses, Proportions
-from glws.training import held_out_accuracy
+from glws.training import Evaluation
 
 CONFUSION = torch.tensor([[0.8, 0.15, 0.05], [0.1, 0.6, 0.3], [0.02, 0.08, 0.9]])
 SHARES = torch.tensor([0.5, 0.3, 0.2])
@@ -96,7 +96,11 @@ def held_out(weak: object, predicted: Tensor, num_classes: int) -> BagAccuracy |
     members = torch.arange(predicted.numel()).view_as(predicted)
     groups = [row[:length].tolist() for row, length in zip(members, lengths.tolist(), strict=True)]
     data = WeakDataset(predicted.flatten()[:, None].float(), groups, weak)  # type: ignore[arg-type]
-    return held_out_accuracy(data, lambda seen: torch.nn.functional.one_hot(seen[:, 0].long(), num_classes).double())
+
+    def predict(seen: Tensor) -> Tensor:
+        return torch.nn.functional.one_hot(seen[:, 0].long(), num_classes).double()
+
+    return Evaluation.of(predict, held_out=data).accuracy_estimate
 
 
 def test_kinds_that_tell_it_and_kinds_that_do_not() -> None:

@@ -303,6 +303,16 @@ def test_the_moving_average_is_what_answers_where_it_is_asked_for(rows: Array, l
     assert not np.allclose(averaged.predict_proba(rows), plain.predict_proba(rows))
 
 
+def test_options_of_the_training_have_one_name_and_are_given_once(rows: Array, labels: NDArray[np.int64]) -> None:
+    short = quick(epochs=2, weight_decay=0.5).fit(rows, labels)
+    options = {"epochs": 2, "weight_decay": 0.5}
+    long = quick(epochs=None, training_options=options)
+    assert np.array_equal(short.predict_proba(rows), long.fit(rows, labels).predict_proba(rows))
+    twice = quick(epochs=2, training_options={"epochs": 3})
+    with pytest.raises(ConfigError, match=r"^`epochs` is given twice, also in `training_options`; leave one"):
+        twice.fit(rows, labels)
+
+
 def test_shares_of_classes_change_decisions_and_not_what_is_learned(rows: Array, labels: NDArray[np.int64]) -> None:
     plain = quick(epochs=2).fit(rows, labels)
     told = quick(epochs=2, training_options={"shares": [0.9, 0.1]}).fit(rows, labels)

@@ -23,7 +23,7 @@ LAYERS = [
     "models",
     "methods",
 ]
-LAYERS += ["training", "estimator", "report", "jobs", "cli"]
+LAYERS += ["training", "report", "experiment", "estimator", "cli"]
 FILES = sorted(SOURCE.rglob("*.py"))
 
 

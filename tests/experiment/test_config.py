@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from glws.errors import ConfigError
-from glws.experiment import DataConfig, JobConfig, NamedConfig, config_of, read_config
+from glws.experiment import DataConfig, ExperimentConfig, NamedConfig, config_of, read_config
 from glws.training import TrainingConfig
 
 
@@ -33,7 +33,7 @@ def test_what_is_resolved_reads_back_as_it_was() -> None:
     config = read_config(None, [*asked, "training.epochs=40"])
     assert config_of(config.as_dict()) == config
     assert config.training.epochs == 40
-    assert config_of(JobConfig().as_dict()) == JobConfig()
+    assert config_of(ExperimentConfig().as_dict()) == ExperimentConfig()
 
 
 @pytest.mark.parametrize(("written", "value"), [("1e-3", 1e-3), ("2E+1", 20.0), ("1e5", 1e5), ("1.5e-3", 1.5e-3)])
@@ -82,4 +82,4 @@ def test_a_mistake_in_a_change_is_one_line(change: str, message: str) -> None:
 
 def test_an_empty_file_is_the_usual_job(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text("")
-    assert read_config(tmp_path / "job.yaml") == JobConfig()
+    assert read_config(tmp_path / "job.yaml") == ExperimentConfig()

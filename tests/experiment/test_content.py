@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 from cli.small_run import CLASSES, train, write_table
-from experiment.test_labels import by_row
+from experiment.test_finished_run import by_row
 
 from glws.data import Groups, WeakDataset
 from glws.data.augment import views
-from glws.experiment import JobData, posterior_labels, predictions, stored_content
+from glws.experiment import ExperimentData, FinishedRun
 from glws.experiment._content import Judged, _command, _drawn, _number, _own_name, from_plain, to_plain
 from glws.kinds import ClassCounts, PresentClasses, Proportions, Unlabeled
 from glws.training import RunFolder
@@ -31,7 +31,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 def test_surprises_are_the_least_likely_held_out_groups_by_their_own_names(made: tuple[Path, Path]) -> None:
     folder, table = made
-    content, columns = stored_content(RunFolder.open(folder)), posterior_labels(folder, table)
+    content, columns = FinishedRun.open(folder).report(), FinishedRun.open(folder).label(table)
     likelihood = dict(zip(columns["group"].tolist(), columns["log_likelihood"].tolist(), strict=True))
     assert len(content.surprising) == 6  # half of twelve bags, all of three instances
     assert [one.log_likelihood for one in content.surprising] == sorted(
@@ -46,9 +46,10 @@ def test_surprises_are_the_least_likely_held_out_groups_by_their_own_names(made:
 
 def test_examples_show_what_the_file_holds(made: tuple[Path, Path]) -> None:
     folder, table = made
-    content = stored_content(RunFolder.open(folder))
+    content = FinishedRun.open(folder).report()
     lines = (table.parent / "bags.csv").read_text().splitlines()[1:]
-    probs, posterior = by_row(predictions(folder, table), CLASSES), by_row(posterior_labels(folder, table), CLASSES)
+    used = FinishedRun.open(folder)
+    probs, posterior = (by_row(columns, CLASSES) for columns in (used.predict(table), used.label(table)))
     assert content.examples
     for example in content.examples:
         row = int(example.instance.name.removeprefix("row "))
@@ -62,7 +63,7 @@ def test_examples_show_what_the_file_holds(made: tuple[Path, Path]) -> None:
 
 def test_scores_are_those_of_the_result(made: tuple[Path, Path]) -> None:
     run = RunFolder.open(made[0])
-    content, result = stored_content(run), run.result()
+    content, result = FinishedRun.open(made[0]).report(), run.result()
     assert content.scores is not None
     assert content.scores["accuracy"] == result["accuracy"]
     assert "best_on_test" not in content.scores
@@ -117,7 +118,7 @@ def test_plain_values_come_back_as_they_were() -> None:
 def test_held_out_instances_of_an_unlabeled_set_are_called_part_of_it() -> None:
     sets = [Groups.of([[0, 1, 2, 3], [4, 5, 6, 7]])]
     whole = WeakDataset(torch.zeros(8, 1), sets, [Unlabeled.of([0.5, 0.5])])
-    data = JobData(whole, whole, ("a", "b"), views("tables"), (1,), group_names=(np.array(["north", "south"]),))
+    data = ExperimentData(whole, whole, ("a", "b"), views("tables"), (1,), group_names=(np.array(["north", "south"]),))
     nothing = torch.zeros(2, 2)
 
     def called(*members: int) -> str:

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from glws.errors import ConfigError, DataError
-from glws.experiment import NamedConfig, job_model, usual_model, usual_views
+from glws.experiment import NamedConfig, experiment_model, usual_model, usual_views
 
 
 class OwnNetwork(nn.Module):
@@ -23,7 +23,7 @@ def test_auto_goes_by_the_shape() -> None:
 
 
 def test_the_same_seed_gives_the_same_network() -> None:
-    first, second, other = (job_model(NamedConfig(), [4], 3, seed) for seed in (1, 1, 2))
+    first, second, other = (experiment_model(NamedConfig(), [4], 3, seed) for seed in (1, 1, 2))
     pairs = list(zip(first.parameters(), second.parameters(), other.parameters(), strict=True))
     assert all(torch.equal(a, b) for a, b, _ in pairs)
     assert not all(torch.equal(a, c) for a, _, c in pairs)
@@ -40,13 +40,13 @@ def test_the_same_seed_gives_the_same_network() -> None:
 )
 def test_options_of_the_wrong_type_are_refused(name: str, options: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        job_model(NamedConfig(name, options), [4], 2, 0)
+        experiment_model(NamedConfig(name, options), [4], 2, 0)
     assert str(caught.value).startswith(message)
 
 
 def test_an_option_that_is_not_known_is_refused_with_the_nearest() -> None:
     with pytest.raises(DataError, match="did you mean 'hidden'"):
-        job_model(NamedConfig("mlp", {"hiden": [3]}), [4], 2, 0)
+        experiment_model(NamedConfig("mlp", {"hiden": [3]}), [4], 2, 0)
 
 
 def test_code_of_ones_own_runs_only_when_it_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,11 +59,11 @@ def test_code_of_ones_own_runs_only_when_it_is_allowed(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "somebodys_networks", module)
     config = NamedConfig("somebodys_networks:OwnNetwork", {"width": 5})
     with pytest.raises(ConfigError, match="say --allow-code"):
-        job_model(config, [4], 2, 0)
-    made = job_model(config, [4], 2, 0, allow_code=True)
+        experiment_model(config, [4], 2, 0)
+    made = experiment_model(config, [4], 2, 0, allow_code=True)
     assert isinstance(made, OwnNetwork)
     assert made.layers[0].out_features == 5
     with pytest.raises(ConfigError, match="gave a int, not a torch module"):
-        job_model(NamedConfig("somebodys_networks:number"), [4], 2, 0, allow_code=True)
+        experiment_model(NamedConfig("somebodys_networks:number"), [4], 2, 0, allow_code=True)
     with pytest.raises(ConfigError, match="cannot be made"):
-        job_model(NamedConfig("somebodys_networks:Missing"), [4], 2, 0, allow_code=True)
+        experiment_model(NamedConfig("somebodys_networks:Missing"), [4], 2, 0, allow_code=True)

@@ -167,7 +167,7 @@ def test_a_bag_is_predicted_by_the_trained_attention(weak: AbstractSupervision, 
     training = Training(model, data_of(weak), method, config, None, World())
     fitted = training.run(None, None, Snapshots(None), Observer())
     used = training.averaged if evaluate_average else fitted.model
-    modules = training.averaged_modules if evaluate_average else fitted.modules
+    modules = training.averaged_modules if evaluate_average else fitted.predict.modules
     assert used is not None
     instances = torch.randn(6, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     bags = [[5, 0], [], [3], [2, 1, 4, 0]]

@@ -12,7 +12,7 @@ from cli.small_run import write_table
 from glws.cli import run
 from glws.errors import ConfigError
 from glws.estimator import WeakClassifier
-from glws.experiment import JobConfig, config_of, read_config
+from glws.experiment import ExperimentConfig, config_of, read_config
 from glws.methods import METHODS, build_method, method_class
 from glws.models import build
 from glws.training import RunFolder, TrainingConfig
@@ -100,7 +100,7 @@ def test_what_the_user_says_wins() -> None:
     assert (config.training.optimizer, config.training.learning_rate, config.training.epochs) == ("sgd", 0.5, 7)
     assert config.method.options == {}
     assert config_of(config.as_dict()) == config
-    assert config_of({"method": {"name": "pico"}}).training == JobConfig().training
+    assert config_of({"method": {"name": "pico"}}).training == ExperimentConfig().training
 
 
 def test_a_method_without_a_recipe_says_so() -> None:
@@ -139,7 +139,7 @@ def test_the_classifier_trains_by_a_recipe() -> None:
     asked: dict[str, Any] = {"epochs": 2, "random_state": 0, "device": "cpu", "recipe": "published"}
     learned = WeakClassifier("linear", method="proden", **asked).fit(rows, sets)
     explicit = {**build_method("proden").recipe().training, "epochs": 2}  # type: ignore[union-attr]
-    same = WeakClassifier("linear", method="proden", random_state=0, device="cpu", training_options=explicit, epochs=2)
+    same = WeakClassifier("linear", method="proden", random_state=0, device="cpu", training_options=explicit)
     assert np.array_equal(learned.predict_proba(rows), same.fit(rows, sets).predict_proba(rows))
     other = WeakClassifier("linear", method="proden", learning_rate=1e-4, **asked).fit(rows, sets)
     assert not np.allclose(learned.predict_proba(rows), other.predict_proba(rows))

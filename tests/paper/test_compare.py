@@ -95,9 +95,9 @@ def test_ablations_are_told_apart_by_options_epochs_method_and_cell() -> None:
 
 
 def test_what_is_one_ingredient_is_told_by_all_of_its_options() -> None:
-    taught = ingredient({"train.average": 0.999, "e_step": "teacher"})
+    taught = ingredient({"training.average": 0.999, "e_step": "teacher"})
     assert taught == ("E-step", "by a moving average of the network")
-    assert ingredient({"e_step": "teacher", "train.average": 0.999, "m_step": "weak"}) is None
+    assert ingredient({"e_step": "teacher", "training.average": 0.999, "m_step": "weak"}) is None
     assert ingredient({}) is None
 
 
@@ -105,31 +105,31 @@ def test_no_two_ingredients_have_the_same_options_and_all_of_these_are_options_o
     forms = [form for entry in entries("ingredients") for form in entry["options"]]
     assert all(forms.count(form) == 1 for form in forms)
     known = {field.name for field in fields(GLWS)} | {"singly"}
-    known |= {f"train.{field.name}" for field in fields(TrainingConfig)}
+    known |= {f"training.{field.name}" for field in fields(TrainingConfig)}
     known |= {name for entry in entries("choices") for name in entry["options"]}
     assert {name for form in forms for name in form} <= known
 
 
-JUDGED: dict[str, object] = {"train.shares": [0.9, 0.1]}
+JUDGED: dict[str, object] = {"training.shares": [0.9, 0.1]}
 
 
 def test_a_run_that_was_planned_otherwise_is_no_plain_one() -> None:
     one = cell("proportions", "mnist", "classes=2,mean=10")
     assert is_plain(run(chosen=chosen_options(one)))
     assert is_plain(run(chosen=None))  # not noted
-    other = run(chosen={"train.learning_rate": 0.5, "draw.std": 3, **JUDGED})
-    assert changes(other) == {"train.learning_rate": 0.5, "draw.std": 3}
-    assert changes(run(chosen=JUDGED)) == {"train.learning_rate": "default"}
-    assert changes(run(chosen={})) == {"train.learning_rate": "default", "train.shares": "default"}
+    other = run(chosen={"training.learning_rate": 0.5, "draw.std": 3, **JUDGED})
+    assert changes(other) == {"training.learning_rate": 0.5, "draw.std": 3}
+    assert changes(run(chosen=JUDGED)) == {"training.learning_rate": "default"}
+    assert changes(run(chosen={})) == {"training.learning_rate": "default", "training.shares": "default"}
 
 
 def test_what_a_method_does_not_have_can_be_planned_otherwise() -> None:
-    other: dict[str, object] = {"train.learning_rate": 0.5, "e_step": "teacher"}
+    other: dict[str, object] = {"training.learning_rate": 0.5, "e_step": "teacher"}
     assert is_plain(run(method="supervised", chosen={**other, **JUDGED}))
-    assert changes(run(method="supervised", chosen=other)) == {"train.shares": "default"}
+    assert changes(run(method="supervised", chosen=other)) == {"training.shares": "default"}
     seen = {"views": "fashion_mnist"}
     assert changes(run(method="supervised", chosen={**seen, **JUDGED})) == seen
-    assert changes(run(method="count_loss", chosen={**other, **JUDGED})) == {"train.learning_rate": 0.5}
+    assert changes(run(method="count_loss", chosen={**other, **JUDGED})) == {"training.learning_rate": 0.5}
     assert changes(run(chosen={**other, **JUDGED})) == other
 
 

@@ -220,7 +220,7 @@ def test_runs_that_hold_groups_out_stand_below_each_other_the_best_first() -> No
             "held_out_accuracy": 0.9 if groups else None,
             "held_out_balanced_accuracy": 0.875 if groups else None,
             "held_out_accuracy_error": 0.01 if groups else None,
-            "chosen": {"train.batch_size": 8} if groups else None,
+            "chosen": {"training.batch_size": 8} if groups else None,
         }  # type: ignore[typeddict-item]
 
     text = page([], Extras(choices=[choice(-0.5), choice(-0.25, m_step="weak"), choice(-0.75, groups=2000)]))
@@ -230,7 +230,7 @@ def test_runs_that_hold_groups_out_stand_below_each_other_the_best_first() -> No
         ["", "-0.2500", "-0.1250", ""],
         ["", "-0.5000", "", ""],
     ]
-    assert "| train.batch_size=8 |" in rows[0]
+    assert "| training.batch_size=8 |" in rows[0]
     assert "m_step=weak" in rows[1]
     assert "as planned" in rows[2]
     assert "## How we chose" not in page([])

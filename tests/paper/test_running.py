@@ -53,12 +53,12 @@ def test_a_run_is_written_once_and_not_run_again(tmp_path: Path, monkeypatch: py
 def test_a_run_that_was_begun_under_another_plan_does_not_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs, run = tmp_path / "runs", replace(BAGS, options={"train.shares": (0.8, 0.2)})
+    runs, run = tmp_path / "runs", replace(BAGS, options={"training.shares": (0.8, 0.2)})
     for _ in range(2):  # the second goes on
         run_cell(run, tmp_path, device="cpu", runs=runs)
         (tmp_path / RUNS).unlink()
     planned = running_module.chosen_options
-    monkeypatch.setattr(running_module, "chosen_options", lambda one: {**planned(one), "train.weight_decay": 0.1})
+    monkeypatch.setattr(running_module, "chosen_options", lambda one: {**planned(one), "training.weight_decay": 0.1})
     with pytest.raises(RunError, match=r"-seed1 was begun under another plan; remove it, and the run begins anew$"):
         run_cell(run, tmp_path, device="cpu", runs=runs)
 
@@ -103,7 +103,7 @@ def test_every_cell_has_a_plan_for_glws_and_the_ceiling() -> None:
     for one in cells():
         for method in ("glws", "supervised"):
             made = plan(one, method, seed=0, device="cpu")
-            planned = taken(method, chosen_options(one)).get("train.epochs", one.hyper_parameters().epochs)
+            planned = taken(method, chosen_options(one)).get("training.epochs", one.hyper_parameters().epochs)
             assert made.config.epochs == planned
 
 
@@ -158,7 +158,9 @@ def test_a_run_that_holds_groups_out_never_meets_the_test_set(tmp_path: Path, mo
         return replace(tiny(name), test=None)  # type: ignore[arg-type]
 
     monkeypatch.setattr(running_module, "load", without_test)
-    run = PaperRun("proportions", "mnist", "classes=2,mean=50", epochs=1, options={"train.batch_size": 8}, held_out=0.2)
+    run = PaperRun(
+        "proportions", "mnist", "classes=2,mean=50", epochs=1, options={"training.batch_size": 8}, held_out=0.2
+    )
     found = run_cell(run, tmp_path, device="cpu")
     assert found["held_out_log_likelihood"] == pytest.approx(found["curve"][-1], abs=1e-5)
     assert found["held_out_log_likelihood"] < 0
@@ -166,7 +168,7 @@ def test_a_run_that_holds_groups_out_never_meets_the_test_set(tmp_path: Path, mo
     assert found["held_out_groups"] == 750  # three for each that is trained on
     assert not any("accuracy" in name and not name.startswith("held_out") for name in found)
     (choice,) = read_choices(tmp_path)
-    assert choice["options"] == {"train.batch_size": 8}
+    assert choice["options"] == {"training.batch_size": 8}
     assert read_results(tmp_path) == []
 
 
@@ -197,7 +199,7 @@ def test_unlabeled_groups_are_held_out_as_samples(tmp_path: Path) -> None:
                     "draw.count": count,
                     "draw.sizes": (100, 100),
                     "draw.group_size": 10,
-                    "train.learning_rate": 1e-9,
+                    "training.learning_rate": 1e-9,
                 },
                 held_out=0.2,
             ),
@@ -212,9 +214,9 @@ def test_unlabeled_groups_are_held_out_as_samples(tmp_path: Path) -> None:
 
 def test_what_is_chosen_for_a_cell_is_planned_and_can_be_replaced() -> None:
     one = cell("proportions", "fashion_mnist", "classes=2,mean=50")
-    assert chosen_options(one)["train.learning_rate"] == 0.002
+    assert chosen_options(one)["training.learning_rate"] == 0.002
     assert plan(one, "glws", 0).config.learning_rate == 0.002
-    assert plan(one, "glws", 0, **{"train.learning_rate": 0.5}).config.learning_rate == 0.5
+    assert plan(one, "glws", 0, **{"training.learning_rate": 0.5}).config.learning_rate == 0.5
     assert plan(one, "supervised", 0).config.learning_rate == 1e-3  # at batches of its own
     weak = cell("proportions", "fashion_mnist", "classes=10,mean=20")
     assert plan(weak, "glws", 0).method.m_step == "weak"  # type: ignore[attr-defined]
@@ -226,8 +228,8 @@ def test_an_option_of_the_method_may_say_so_where_its_name_is_that_of_another() 
     usual, own = plan(one, "rcr", 0), plan(one, "rcr", 0, **{"method.views": ["strong"], "method.weight": 0.5})
     assert own.method.views == ("strong",)  # type: ignore[attr-defined]
     assert own.method.weight == 0.5  # type: ignore[attr-defined]
-    assert own.look == usual.look
-    assert plan(one, "rcr", 0, views="tables").look != usual.look
+    assert own.views == usual.views
+    assert plan(one, "rcr", 0, views="tables").views != usual.views
     assert plan(one, "glws", 0, **{"method.e_step": "weak"}).method == plan(one, "glws", 0, e_step="weak").method
 
 
@@ -236,7 +238,7 @@ def test_all_methods_are_judged_alike(method: str) -> None:
     two, ten = (cell("multi_instance", "mnist", f"classes={number},mean=10") for number in (2, 10))
     assert plan(two, method, 0).config.shares == (0.9, 0.1)
     assert plan(ten, method, 0).config.shares is None
-    assert taken(method, chosen_options(two))["train.shares"] == [0.9, 0.1]
+    assert taken(method, chosen_options(two))["training.shares"] == [0.9, 0.1]
 
 
 def test_every_choice_has_a_reason_and_concerns_a_cell() -> None:
@@ -249,12 +251,12 @@ def test_every_choice_has_a_reason_and_concerns_a_cell() -> None:
 def test_options_of_the_command_line_are_read_as_yaml(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["run", "proportions", "--dataset", "mnist", "--cell", "classes=2,mean=50", "--seeds", "1"]
     places = ["--results", str(tmp_path), "--seconds", "0"]
-    assert command([*arguments, *places, "--option", "train.batch_size=8", "--held-out", "0.1"]) == 0
+    assert command([*arguments, *places, "--option", "training.batch_size=8", "--held-out", "0.1"]) == 0
     assert "1 to do" in capsys.readouterr().out
     for option, reason in {
         "batch": "NAME=VALUE",
-        "train.batchsize=8": "batch_size",
-        "train.batch_size=0": "batch_size",
+        "training.batchsize=8": "batch_size",
+        "training.batch_size=0": "batch_size",
         "views=nothing": "no augmentation",
         "eyes=two": "eyes",
         "m_step=[": "cannot be read",

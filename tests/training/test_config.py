@@ -11,7 +11,7 @@ import pytest
 
 from glws._rules import rule_of
 from glws.errors import ConfigError
-from glws.experiment import DataConfig, JobConfig, NamedConfig, config_of
+from glws.experiment import DataConfig, ExperimentConfig, NamedConfig, config_of
 from glws.experiment._config import MethodConfig
 from glws.methods import METHODS, build_method, method_class
 from glws.training import TrainingConfig
@@ -78,7 +78,7 @@ def test_every_field_has_a_rule_and_wrong_values_to_try_it_on(kind: type[Any]) -
 
 
 def test_the_sections_of_a_job_are_those_that_are_tried_here() -> None:
-    kinds = {item.name: type(getattr(JobConfig(), item.name)) for item in fields(JobConfig)}
+    kinds = {item.name: type(getattr(ExperimentConfig(), item.name)) for item in fields(ExperimentConfig)}
     assert kinds == {"data": DataConfig, "model": NamedConfig, "method": MethodConfig, "training": TrainingConfig}
 
 
@@ -123,7 +123,7 @@ def test_every_default_keeps_its_rule_and_lists_become_tuples() -> None:
     config = TrainingConfig(batch_size=[4, 2], milestones=[0.25])  # type: ignore[arg-type]
     assert (config.batch_size, config.milestones) == ((4, 2), (0.25,))
     assert config == TrainingConfig(batch_size=(4, 2), milestones=(0.25,))
-    assert JobConfig() == config_of({})
+    assert ExperimentConfig() == config_of({})
 
 
 def options() -> Iterator[Any]:

@@ -10,7 +10,7 @@ from glws import infer
 from glws.data import ShardInstances, WeakDataset
 from glws.evaluation import scores
 from glws.kinds import Labels, Proportions
-from glws.training import Labeled, World, held_out_scores, labeled_scores, log_probs_of, posteriors
+from glws.training import Evaluation, Labeled, World, log_probs_of, posteriors
 from glws.training import _evaluate as evaluate
 
 WEIGHTS = torch.tensor([[1.0, -0.5], [0.3, 0.2], [-1.0, 0.7]], dtype=torch.float64)
@@ -74,7 +74,7 @@ def test_held_out_scores_are_means_over_all_groups_and_instances() -> None:
         for place in range(len(answer.lengths))
     ]
     total, entropy, instances = (sum(each) for each in zip(*answers, strict=True))
-    found = held_out_scores(weak, predict)
+    found = Evaluation.of(predict, held_out=weak).weak_scores
     assert found.log_likelihood == pytest.approx(float(total) / 8, abs=1e-12)
     assert found.per_instance == pytest.approx(float(total) / instances, abs=1e-12)
     assert found.entropy == pytest.approx(float(entropy) / instances, abs=1e-12)
@@ -86,7 +86,7 @@ def test_a_group_that_the_predictions_rule_out_is_counted_and_left_out() -> None
         return torch.tensor([0.0, -torch.inf]).expand(len(instances), 2)
 
     weak = WeakDataset(torch.zeros(4, 1), [[0, 1], [2, 3]], Proportions.of([0, 1]))
-    found = held_out_scores(weak, certain)
+    found = Evaluation.of(certain, held_out=weak).weak_scores
     assert (found.log_likelihood, found.impossible) == (0.0, 1)
 
 
@@ -95,9 +95,39 @@ def test_labeled_scores_are_the_plain_numbers_of_the_evaluation() -> None:
     labels = torch.arange(30) % 3 - 1  # some are not known
     labels[labels == 1] = 0
     labels[:5] = 1
-    found, expected = labeled_scores(Labeled.of(x, labels), predict), scores(predict(x), labels).as_dict()
-    assert found == pytest.approx({name: value for name, value in expected.items() if isinstance(value, float)})
-    assert "accuracy" in found
+    expected = scores(predict(x), labels).as_dict()
+    found = Evaluation.of(predict, Labeled.of(x, labels)).row
+    assert found == pytest.approx(
+        {f"test_{name}": value for name, value in expected.items() if isinstance(value, float)}
+    )
+    assert "test_accuracy" in found
+
+
+def test_each_instance_is_predicted_once_for_all_scores() -> None:
+    weak, seen = data(), []
+
+    def counted(instances: Tensor) -> Tensor:
+        seen.extend(instances.tolist())
+        return predict(instances)
+
+    x = weak.instances.take(torch.arange(20, 30))
+    evaluation = Evaluation.of(counted, Labeled.of(x, torch.arange(10) % 2), weak)
+    assert evaluation.row.keys() > {"test_accuracy", "held_out_log_likelihood"}
+    assert evaluation.as_dict()["held_out"]["log_likelihood"] == evaluation.row["held_out_log_likelihood"]
+    assert evaluation.tempered(0.5).impossible == 0
+    assert evaluation.accuracy_estimate is None
+    members = torch.unique(torch.cat([groups.indices for groups in weak.groups]))
+    assert seen == [*x.tolist(), *weak.instances.take(members).tolist()]
+
+
+def test_tempered_scores_are_those_of_predictions_with_multiplied_logits() -> None:
+    def colder(instances: Tensor) -> Tensor:
+        return (0.5 * predict(instances)).log_softmax(-1)
+
+    found = Evaluation.of(predict, held_out=data()).tempered(0.5)
+    expected = Evaluation.of(colder, held_out=data()).weak_scores
+    assert expected is not None
+    assert found.log_likelihood == pytest.approx(expected.log_likelihood, abs=1e-14)
 
 
 def test_of_instances_that_are_spread_each_process_predicts_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import torch
 
 from glws import WeakClassifier
 from glws.data import Groups, WeakDataset
-from glws.experiment import Job, config_of
+from glws.experiment import Experiment, config_of
 from glws.kinds import Labels, Proportions, Unlabeled
 from glws.methods import GLWS
 from glws.models import build
@@ -77,9 +77,11 @@ def test_the_command_line_fit_and_the_estimator_train_equally_long(
     monkeypatch.setattr("glws.training._length.MOST_EPOCHS", 4)
     monkeypatch.setattr("glws.training._length.FEWEST_EPOCHS", 1)
     content = {"data": {"table": str(tmp_path / "bags.yaml"), "held_out": 0}, "model": {"name": "linear"}}
-    job = Job.ready(config_of(content), World())
-    assert (job.config.training.epochs, job.config.training.batch_size) == (4, (32,))
-    assert config_of(job.config.as_dict()) == job.config  # what is stored is what is trained, and is resumed
+    experiment = Experiment.of(config_of(content), World())
+    assert (experiment.config.training.epochs, experiment.config.training.batch_size) == (4, (32,))
+    assert (
+        config_of(experiment.config.as_dict()) == experiment.config
+    )  # what is stored is what is trained, and is resumed
 
     data = WeakDataset(torch.as_tensor(rows).float(), Groups.from_ids(owner), Proportions.of(counts))
     fitted = fit(build("linear", [2], 2), data)

@@ -293,9 +293,9 @@ def test_shares_of_classes_change_how_tests_are_judged_and_nothing_else() -> Non
     assert same_weights(plain.model, told.model)
     x, labels = bags().instances.take(torch.arange(20)), torch.arange(20) % 2
     even = balanced_posterior(plain.predict(x), torch.tensor([0.95, 0.05]))
-    torch.testing.assert_close(told.judged(x), even)
+    torch.testing.assert_close(told.predict_for_scores(x), even)
     assert torch.equal(told.predict(x), plain.predict(x))
-    assert torch.equal(plain.judged(x), plain.predict(x))
+    assert torch.equal(plain.predict_for_scores(x), plain.predict(x))
     assert told.history[-1]["test_accuracy"] == scores(even, labels).accuracy != plain.history[-1]["test_accuracy"]
     assert told.history[-1]["held_out_log_likelihood"] == plain.history[-1]["held_out_log_likelihood"]
     with pytest.raises(DataError, match="2 classes but 3 shares"):
@@ -375,3 +375,16 @@ class Watcher(Observer):
 
     def warned(self, message: str) -> None:
         self.lines.append(message)
+
+
+def test_scores_are_those_of_the_predictions_of_the_last_epoch() -> None:
+    fitted = trained(bags())
+    x = bags().instances.take(torch.arange(20))
+    torch.testing.assert_close(fitted.evaluation.tested, fitted.predict_for_scores(x))
+    assert fitted.evaluation.row.items() <= fitted.history[-1].items()
+    assert fitted.evaluation.row.keys() >= {"test_accuracy", "held_out_log_likelihood"}
+
+
+def test_a_training_that_was_cut_off_after_its_last_epoch_is_evaluated(tmp_path: Path) -> None:
+    first, again = trained(bags(), tmp_path / "run"), trained(bags(), tmp_path / "run")
+    assert again.evaluation.row == first.evaluation.row

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from glws._objective import Multiclass
-from glws.data import WeakDataset
+from glws.data import Batch, WeakDataset
 from glws.data.augment import Views, views
 from glws.inference import Counts, JointCounts, PresenceSet, Solution
 from glws.inference._automata_form import by_enumeration, spelled_out
@@ -25,7 +29,9 @@ from glws.kinds import (
     Proportions,
     Unlabeled,
 )
-from glws.methods import GLWS
+from glws.methods import GLWS, AbstractMethod, Progress, Recording, Step, Supervised, method_class
+from glws.methods import METHODS as METHODS_BY_NAME
+from glws.methods._partial import CC
 from glws.models import build
 from glws.training import Training, TrainingConfig, World
 from glws.training import _step_graphs as step_graphs
@@ -73,7 +79,12 @@ def counts_and_candidates() -> WeakDataset:
 
 
 def trained(
-    method: GLWS, data: WeakDataset, is_recorded: bool, steps: int = 7, look: Views | None = None, **config: Any
+    method: AbstractMethod,
+    data: WeakDataset,
+    is_recorded: bool,
+    steps: int = 7,
+    look: Views | None = None,
+    **config: Any,
 ) -> Training:
     shape = data.instances.take(torch.zeros(1, dtype=torch.int64)).shape[1:]
     model = build("linear" if len(shape) == 1 else "lenet5", shape, data.weak[0].num_classes, torch.Generator())
@@ -118,6 +129,72 @@ def test_a_recorded_step_learns_and_notes_what_a_launched_one_does(method: GLWS,
     recorded, launched = (trained(method, counts(), one, clip=clip) for one in (True, False))
     same(recorded, launched)
     assert 0 < len(recorded._steps._recorded) < 7  # type: ignore[union-attr]
+
+
+@dataclass(frozen=True, eq=False)
+class Marks:
+    """Labels as tensors, for a method that no catalog knows."""
+
+    labels: Tensor
+
+    def is_capturable(self, device: torch.device) -> bool:
+        return True
+
+    def tensors(self) -> list[Tensor]:
+        return [self.labels]
+
+    def with_tensors(self, left: Iterator[Tensor]) -> "Marks":
+        return Marks(next(left))
+
+
+@dataclass(frozen=True)
+class Squares(AbstractMethod):
+    """Squared errors, the class 0 where the label is not known."""
+
+    summary: ClassVar[str] = "squared errors"
+    takes: ClassVar[str] = "true labels"
+
+    def loss(self, step: Step) -> Tensor:
+        (part,) = step.batch.parts
+        labels: Tensor = part.weak.labels  # type: ignore[attr-defined]
+        errors = step.logits("strong").softmax(-1)[part.rows[:, 0]] - one_hot(labels.clamp_min(0), 3)
+        return (errors**2).sum(1).mean()
+
+    def recording(self, batch: Batch, progress: Progress) -> Recording:
+        return Recording(("strong",), (Marks(batch.parts[0].weak.labels),), lambda placed: placed)  # type: ignore[attr-defined]
+
+
+def labels() -> WeakDataset:
+    drawn = torch.Generator().manual_seed(4)
+    known = torch.randint(-1, 3, (40,), generator=drawn)
+    return WeakDataset(torch.randn(40, 5, generator=drawn), torch.arange(40)[:, None], Labels.of(known, 3))
+
+
+@pytest.mark.usefixtures("called")
+@pytest.mark.parametrize("method", [Supervised(), Squares()], ids=str)
+def test_any_method_that_says_what_it_reads_is_recorded(method: AbstractMethod) -> None:
+    recorded, launched = (trained(method, labels(), one, batch_size=10) for one in (True, False))
+    same(recorded, launched)
+    assert len(recorded._steps._recorded) == 1  # type: ignore[union-attr]
+
+
+@pytest.mark.usefixtures("called")
+def test_a_method_that_says_nothing_is_run_eagerly() -> None:
+    silent = CC()
+    assert silent.recording(counts().batch([torch.arange(2)]), Progress()) is None
+    candidates = PartialLabels.of(torch.rand(12, 3, generator=torch.Generator().manual_seed(1)) < 0.7)
+    data = WeakDataset(torch.randn(12, 5), torch.arange(12)[:, None], candidates)
+    training = trained(silent, data, is_recorded=True)
+    assert not training._steps._recorded  # type: ignore[union-attr]
+
+
+def test_the_trainer_knows_no_method_by_its_name() -> None:
+    names = {method_class(name).__name__ for name in METHODS_BY_NAME}
+    for path in Path(step_graphs.__file__).parent.glob("*.py"):
+        tree = list(ast.walk(ast.parse(path.read_text())))
+        used = {node.id for node in tree if isinstance(node, ast.Name)}
+        used |= {alias.name for node in tree if isinstance(node, ast.ImportFrom) for alias in node.names}
+        assert not names & used, path.name
 
 
 @pytest.mark.usefixtures("called")
@@ -218,6 +295,14 @@ def test_replayed_steps_learn_what_launched_ones_do(method: GLWS, kind: str) -> 
     same(*speeds)
 
 
+@needs_gpu
+@pytest.mark.parametrize("method", [Supervised(), Squares()], ids=str)
+def test_any_method_is_replayed_as_it_is_launched(method: AbstractMethod) -> None:
+    speeds = [replayed(method, labels(), speed) for speed in ("graphs", "eager")]
+    assert speeds[0]._steps._recorded  # type: ignore[union-attr]
+    same(*speeds)
+
+
 def on_gpu(kind: str) -> WeakDataset:
     if kind == "pairs":
         drawn = torch.Generator().manual_seed(0)
@@ -235,7 +320,7 @@ def on_gpu(kind: str) -> WeakDataset:
     return counts()
 
 
-def replayed(method: GLWS, data: WeakDataset, speed: str) -> Training:
+def replayed(method: AbstractMethod, data: WeakDataset, speed: str) -> Training:
     model = build("linear", (5,), data.weak[0].num_classes, torch.Generator())
     config = TrainingConfig(batch_size=3, learning_rate=0.05, precision="float64", device="cuda", speed=speed)  # type: ignore[arg-type]
     training = Training(model, data, method, config, None, World())

@@ -24,17 +24,17 @@ AllowCode = Annotated[bool, typer.Option("--allow-code", help="The run's network
 def predict(run: Run, data: Data = None, out: Out = Path("predictions.parquet"), allow_code: AllowCode = False) -> None:
     """Predict the class of every instance. The data needs no weak labels."""
     _check(run, data, out)
-    from glws.experiment import predictions
+    from glws.experiment import FinishedRun
 
-    _write(predictions(run, data, allow_code, _warn), out)
+    _write(FinishedRun.open(run).predict(data, allow_code, _warn), out)
 
 
 def label(run: Run, data: Data = None, out: Out = Path("labels.parquet"), allow_code: AllowCode = False) -> None:
     """Label every instance, given the network and what is known of its group."""
     _check(run, data, out)
-    from glws.experiment import posterior_labels
+    from glws.experiment import FinishedRun
 
-    columns = posterior_labels(run, data, allow_code, _warn)
+    columns = FinishedRun.open(run).label(data, allow_code, _warn)
     _write(columns, out)
     unlabeled = int((columns["label"] == "").sum())
     if unlabeled:

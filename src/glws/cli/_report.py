@@ -24,17 +24,10 @@ def report(
     if out is not None and out.is_dir():
         raise UsageError(f"--out {out}: it is a folder")
     from glws._files import write_text
-    from glws.experiment import stored_content
+    from glws.experiment import FinishedRun
     from glws.report import page
-    from glws.training import RunFolder
 
-    contents = []
-    for folder in runs:
-        run = RunFolder.open(folder)
-        if not run.is_finished:
-            raise UsageError(f"{folder} is not finished; go on with it: glws train --resume {folder}")
-        run.rows()  # they are sound
-        contents.append(stored_content(run))
+    contents = [FinishedRun.open(folder).report() for folder in runs]
     path = out or runs[0] / "report.html"
     write_text(path, page(contents))
     typer.echo(f"wrote {path}")

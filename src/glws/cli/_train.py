@@ -1,4 +1,4 @@
-"""`glws train`: one job from weak data to a trained, evaluated, explained model."""
+"""`glws train`: one experiment from weak data to a trained, evaluated, explained model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from glws.cli._paths import DESCRIPTIONS, TABLES, check_description
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from glws.experiment import Job, JobConfig, Outcome
+    from glws.experiment import Experiment, ExperimentConfig, Outcome
     from glws.training import RunFolder, World
 
 SIGNALED = 128
@@ -77,7 +77,7 @@ def _refuse_with_resume(words: list[str], others: Mapping[str, Any]) -> None:
         raise UsageError(f"--resume goes on with the run as it was begun; leave out {', '.join(given)}")
 
 
-def _config(words: list[str], shorthand: Mapping[str, str | None]) -> JobConfig:
+def _config(words: list[str], shorthand: Mapping[str, str | None]) -> ExperimentConfig:
     from glws.experiment import read_config
 
     path = Path(words[0]) if words and "=" not in words[0] else None
@@ -87,10 +87,10 @@ def _config(words: list[str], shorthand: Mapping[str, str | None]) -> JobConfig:
     wrong = [word for word in changes if "=" not in word]
     if wrong:
         raise UsageError(f"expected key=value after the configuration, such as training.epochs=5; found {wrong[0]!r}")
-    return _with_views(read_config(path, [*_shorthand(shorthand), *changes]))
+    return _with_views(read_config(path, [*_shorthand(shorthand), *changes], _warn))
 
 
-def _with_views(config: JobConfig) -> JobConfig:
+def _with_views(config: ExperimentConfig) -> ExperimentConfig:
     """A table of images gets the views of photographs of its size, unless it is told otherwise."""
     if config.data.table is None or config.data.views != "auto":
         return config
@@ -117,7 +117,7 @@ def _check_data(data: str | None, kind: str | None) -> None:
         raise UsageError(f"--kind is for data sets that are weakened; {path} says itself what is known")
 
 
-def _check_together(config: JobConfig) -> None:
+def _check_together(config: ExperimentConfig) -> None:
     """Settings of a published data set say nothing about a table, and the other way round."""
     data, usual = config.data, type(config.data)()
     is_table = data.table is not None and data.source is None
@@ -154,29 +154,29 @@ def _shorthand(given: Mapping[str, str | None]) -> list[str]:
     return changes
 
 
-def _print_config(config: JobConfig) -> None:
+def _print_config(config: ExperimentConfig) -> None:
     import yaml
 
     typer.echo(yaml.safe_dump(config.as_dict(), sort_keys=False, allow_unicode=True), nl=False)
 
 
-def _start(config: JobConfig, folder: Path | None, allow_code: bool) -> None:
-    from glws.experiment import Job
+def _start(config: ExperimentConfig, folder: Path | None, allow_code: bool) -> None:
+    from glws.experiment import Experiment
     from glws.training import joined_world
 
     with joined_world(config.training.timeout) as world:
-        job = Job.ready(config, world, allow_code)
-        _try_views(job)
-        _run(job, _begun(job, folder, world), world)
+        experiment = Experiment.of(config, world, allow_code)
+        _try_views(experiment)
+        _run(experiment, _begun(experiment, folder, world), world)
 
 
-def _begun(job: Job, folder: Path | None, world: World) -> RunFolder:
+def _begun(experiment: Experiment, folder: Path | None, world: World) -> RunFolder:
     """The new run folder: the first process creates it, the others read it."""
     from glws.experiment import usual_folder
     from glws.training import RunFolder
 
-    run = job.begin(folder) if world.is_first else None
-    name = usual_folder(job.config) if folder is None else folder
+    run = experiment.begin(folder) if world.is_first else None
+    name = usual_folder(experiment.config) if folder is None else folder
     if folder is None:
         number = world.told(0 if run is None else int(run.path.name.removeprefix(f"{name.name}-")))
         name = name.with_name(f"{name.name}-{number}")
@@ -184,17 +184,17 @@ def _begun(job: Job, folder: Path | None, world: World) -> RunFolder:
     return RunFolder.open(name) if run is None else run
 
 
-def _try_views(job: Job) -> None:
+def _try_views(experiment: Experiment) -> None:
     """Looks at an instance as training will: views that are not for such instances are found before the run begins."""
     import torch
 
-    instance = job.data.train.instances.take(torch.zeros(1, dtype=torch.int64))
-    for view in (job.data.look.weak, job.data.look.strong):
+    instance = experiment.data.train.instances.take(torch.zeros(1, dtype=torch.int64))
+    for view in (experiment.data.views.weak, experiment.data.views.strong):
         view(instance, torch.Generator(instance.device))
 
 
 def _go_on(folder: Path, allow_code: bool, changed_data: bool) -> None:
-    from glws.experiment import REPORT, config_of, resumed
+    from glws.experiment import REPORT, Experiment, config_of
     from glws.training import RunFolder, joined_world
 
     begun = RunFolder.open(folder)
@@ -202,8 +202,8 @@ def _go_on(folder: Path, allow_code: bool, changed_data: bool) -> None:
         raise UsageError(f"{folder} is finished; its report is {folder / REPORT}")
     with joined_world(config_of(begun.config).training.timeout) as world:
         say = _warn if world.is_first else _stay_silent
-        job, run = resumed(folder, world, allow_code, changed_data, say)
-        _run(job, run, world)
+        experiment, run = Experiment.resumed(folder, world, allow_code, changed_data, say)
+        _run(experiment, run, world)
 
 
 def _warn(line: str) -> None:
@@ -214,41 +214,38 @@ def _stay_silent(line: str) -> None:
     """What the processes but the first say."""
 
 
-def _run(job: Job, run: RunFolder, world: World) -> None:
+def _run(experiment: Experiment, run: RunFolder, world: World) -> None:
     from rich.console import Console
 
     from glws.cli._progress import watching
-    from glws.experiment import store_input
 
     console = Console(highlight=False, soft_wrap=True, quiet=not world.is_first)
-    _use_few_threads(job)
-    _introduce(console, job)
+    _use_few_threads(experiment)
+    _introduce(console, experiment)
     with run:
-        if world.is_first:
-            store_input(run, job.data)
-        observer = watching(console, "accuracy" if job.names_are_identified else "matched_accuracy")
-        outcome = job.finish(run, observer, lambda line: console.print(f"note: {line}", markup=False))
+        observer = watching(console, "accuracy" if experiment.names_are_identified else "matched_accuracy")
+        outcome = experiment.finish(run, observer, lambda line: console.print(f"note: {line}", markup=False))
     if outcome.stopped_by is not None:
         if world.is_first:
             typer.echo(f"glws: stopped and saved; go on with: glws train --resume {outcome.folder}", err=True)
         raise typer.Exit(SIGNALED + outcome.stopped_by)
     if world.is_first:
-        _conclude(console, job, outcome)
+        _conclude(console, experiment, outcome)
 
 
-def _use_few_threads(job: Job) -> None:
+def _use_few_threads(experiment: Experiment) -> None:
     """One thread for a small network on a CPU, unless the user has said how many."""
     import torch
 
-    weights = sum(weight.numel() for weight in job.training.model.parameters())
-    if job.training.device.type == "cpu" and weights < SMALL_NETWORK and "OMP_NUM_THREADS" not in os.environ:
+    weights = sum(weight.numel() for weight in experiment.training.model.parameters())
+    if experiment.training.device.type == "cpu" and weights < SMALL_NETWORK and "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)
 
 
-def _introduce(console: Console, job: Job) -> None:
+def _introduce(console: Console, experiment: Experiment) -> None:
     from glws.experiment import counted, learned_from
 
-    data, training = job.data, job.training
+    data, training = experiment.data, experiment.training
     weights = sum(weight.numel() for weight in training.model.parameters())
     epochs, steps = counted(training.num_epochs, "epoch"), counted(training.order.steps_per_epoch, "step")
     held_out = "" if data.held_out is None else f"; {counted(len(data.held_out), 'group')} held out"
@@ -260,13 +257,13 @@ def _introduce(console: Console, job: Job) -> None:
     )
 
 
-def _conclude(console: Console, job: Job, outcome: Outcome) -> None:
+def _conclude(console: Console, experiment: Experiment, outcome: Outcome) -> None:
     found, lines = outcome.scores, []
-    if "accuracy" in found and job.data.test is not None:
-        known = int((job.data.test.labels >= 0).sum())
+    if "accuracy" in found and experiment.data.test is not None:
+        known = int((experiment.data.test.labels >= 0).sum())
         exact, balanced = found["accuracy"], found["balanced_accuracy"]
         lines.append(f"test accuracy {exact:.1%} (balanced {balanced:.1%}) on {known:,} instances, last epoch")
-        if not job.names_are_identified:
+        if not experiment.names_are_identified:
             lines.append(f"matched accuracy {found['matched_accuracy']:.1%}: that after the best renaming of classes")
     else:
         lines.append("test accuracy not known: there are no true labels to test on")
@@ -277,12 +274,12 @@ def _conclude(console: Console, job: Job, outcome: Outcome) -> None:
             told += f"; by them {weak['estimated_accuracy']:.1%} of instances are right"
             told += f", give or take {2 * weak['estimated_accuracy_error']:.1%}"
         lines.append(told)
-    if not job.names_are_identified:
+    if not experiment.names_are_identified:
         lines.append(NAMELESS)
     lines += [f"warning: {warning}" for warning in outcome.warnings[-1:]]
     lines.append(f"report: {outcome.report}")
     for line in lines:
         console.print(line, markup=False)
-    if job.config.data.table is not None:
+    if experiment.config.data.table is not None:
         console.print(f"next: glws label {outcome.folder} --out labels.parquet", markup=False)
     sys.stdout.flush()

@@ -14,10 +14,12 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 from torch import nn
 
+from glws._aliases import takes_old_names, with_current_names
 from glws._rules import Rule, nothing_or, one_of, whole
 from glws.data import Scaling, check_learnable, lost_values, scaling_of
 from glws.errors import ConfigError, DataError
-from glws.estimator._network import MakeModel, NetworkLearner
+from glws.estimator._network import MakeModel, NetworkLearner, decided
+from glws.estimator._network import log_probs as network_log_probs
 from glws.estimator._posteriors import first_posterior, informed_rows, row_posterior
 from glws.estimator._soft_em import SoftEM, class_table, is_open, log_probs
 from glws.estimator._targets import BuildKind, ParsedTargets, TargetParser
@@ -27,6 +29,8 @@ from glws.methods import AbstractMethod
 Array = NDArray[np.float64]
 CLASSES = ("labels", "noisy_labels")
 """Kinds by which y holds classes, as other classifiers take them."""
+TRAINING = ("epochs", "batch_size", "learning_rate", "weight_decay", "device")
+"""Parameters that are options of the training, named as in a configuration (`training.epochs`)."""
 
 
 class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -50,6 +54,8 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     for the shape of an instance and a number of classes. It is trained by `method` ("glws": EM on the exact posterior).
     `recipe="published"` trains as the authors of the method did, where that is known: what they chose replaces the
     usual learning rate, weight decay, batch size and layers, and whatever is given replaces it.
+    `model_options`, `method_options` and `training_options` have the names that a configuration has in its sections;
+    `epochs`, `batch_size`, `learning_rate`, `weight_decay` and `device` are options of the training too.
     Without `epochs` there are about 1,000 steps in 20 to 100 passes through the groups, and fewer for large data, as
     everywhere (`glws.training._length`). Features are standardized first, unless `standardize=False`.
 
@@ -78,6 +84,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
     __metadata_request__score = {"groups": True}  # noqa: RUF012
 
+    @takes_old_names
     def __init__(
         self,
         model: str | nn.Module | MakeModel = "mlp",
@@ -123,6 +130,11 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.device = device
 
+    def set_params(self, **params: Any) -> WeakClassifier:
+        """Changes parameters by their names, as scikit-learn does."""
+        super().set_params(**with_current_names(params, type(self).__name__))
+        return self
+
     # ------------------------------------------------------------ learning
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> WeakClassifier:
@@ -156,28 +168,27 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.start == "network" and is_open(begun, rows):
             shown = _dense(StandardScaler(with_mean=not _is_sparse(features)).fit_transform(features))
             network, _ = self._learner(seed).fit(shown, known)
-            begun = row_posterior(network.log_probs(shown), known)
+            begun = row_posterior(network_log_probs(network, shown), known)
         soft_em = SoftEM(self.base_estimator, int(self.rounds), int(self.folds), seed)
         learned = soft_em.fit(features, known, begun, rows)
         self.estimator_, self.num_rows_, self.loss_curve_ = learned
 
     def _learner(self, seed: int) -> NetworkLearner:
-        named = {name: getattr(self, name) for name in ("batch_size", "learning_rate", "weight_decay", "device")}
-        chosen = {
-            **{name: value for name, value in named.items() if value is not None},
-            **(self.training_options or {}),
-        }
-        training = {name: _plain(value) for name, value in chosen.items()}
         return NetworkLearner(
-            self.model,
-            self.model_options,
-            self.method,
-            self.method_options,
-            self.recipe,
-            _plain(self.epochs),
-            training,
-            seed,
+            self.model, self.model_options, self.method, self.method_options, self.recipe, self._training(), seed
         )
+
+    def _training(self) -> dict[str, Any]:
+        """What is chosen of `TrainingConfig`: parameters of the same names, and `training_options`."""
+        named = {name: getattr(self, name) for name in TRAINING}
+        if self.device == "auto":
+            del named["device"]
+        found = {name: _plain(value) for name, value in named.items() if value is not None}
+        for name, value in (self.training_options or {}).items():
+            if name in found:
+                raise ConfigError(f"`{name}` is given twice, also in `training_options`; leave one of them out")
+            found[name] = _plain(value)
+        return found
 
     # ------------------------------------------------------------ answering
 
@@ -214,13 +225,13 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _decided(self, features: Any) -> NDArray[np.int64]:
         """The class of each row by its number."""
         if self.base_estimator is None:
-            return self.network_.decided(self.scaler_.transform(features))
+            return decided(self.network_, self.scaler_.transform(features))
         return np.asarray(class_table(self.estimator_, features, len(self.classes_)).argmax(1))
 
     def _log_probs(self, features: Any) -> Array:
         """Log-probabilities that rule nothing out."""
         if self.base_estimator is None:
-            return self.network_.log_probs(self.scaler_.transform(features))
+            return network_log_probs(self.network_, self.scaler_.transform(features))
         return log_probs(self.estimator_, features, len(self.classes_), self.num_rows_)
 
     # ------------------------------------------------------------ what was given

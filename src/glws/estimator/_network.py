@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -15,40 +15,30 @@ from torch import nn
 
 from glws._rules import check_keys
 from glws._seeds import derived_generator, derived_seed
-from glws.data import WeakDataset
+from glws.data import WeakDataset, instances_of
 from glws.errors import ConfigError
 from glws.estimator._targets import ParsedTargets
 from glws.evaluation import balanced_posterior
-from glws.methods import AbstractMethod, State, build_method
+from glws.experiment import Experiment
+from glws.methods import AbstractMethod, build_method
 from glws.models import build
-from glws.training import Fitted, Observer, Snapshots, Training, TrainingConfig, World
+from glws.training import Fitted, Predictor, TrainingConfig, log_probs_of
 
 Array = NDArray[np.float64]
 MakeModel = Callable[[Sequence[int], int], nn.Module]
-AT_ONCE = 4096
 ONE_VIEW = {"e_step": "same", "m_step": "weak"}
 """Rows of a table are not augmented: all views are one, and looking once is enough."""
 
 
-@dataclass(frozen=True, eq=False)
-class Network:
-    """A trained network on the CPU in float64, with what its method needs to read it."""
+def log_probs(network: Predictor, features: Array) -> Array:
+    """Log-probabilities [rows, classes] in float64."""
+    return np.asarray(log_probs_of(instances_of(torch.as_tensor(features, dtype=torch.float64)), network).numpy())
 
-    model: nn.Module
-    method: AbstractMethod
-    state: State
-    shares: tuple[float, ...] | None = None
 
-    def decided(self, features: Array) -> NDArray[np.int64]:
-        """The most likely class of each row; where it was told `shares`, the best for balanced accuracy."""
-        return np.asarray(balanced_posterior(torch.from_numpy(self.log_probs(features)), self.shares).argmax(1).numpy())
-
-    @torch.no_grad()
-    def log_probs(self, features: Array) -> Array:
-        """Log-probabilities [rows, classes]."""
-        pieces = torch.split(torch.as_tensor(features, dtype=torch.float64), AT_ONCE)
-        logits = [self.model(piece) for piece in pieces]
-        return np.asarray(self.method.log_probs(torch.cat(logits), self.state).numpy())
+def decided(network: Predictor, features: Array) -> NDArray[np.int64]:
+    """The most likely class of each row; of a network that was told `shares`, the best for balanced accuracy."""
+    found = torch.from_numpy(log_probs(network, features))
+    return np.asarray(balanced_posterior(found, network.config.shares).argmax(1).numpy())
 
 
 @dataclass(frozen=True)
@@ -60,31 +50,23 @@ class NetworkLearner:
     method: str | AbstractMethod
     method_options: Mapping[str, Any] | None
     recipe: Literal["published"] | None
-    epochs: int | None
     training: Mapping[str, Any]
     seed: int
 
-    def fit(self, features: Array, known: ParsedTargets) -> tuple[Network, list[float]]:
-        """The trained network, and the loss of each epoch."""
+    def fit(self, features: Array, known: ParsedTargets) -> tuple[Predictor, list[float]]:
+        """The trained network, on the CPU in float64, and the loss of each epoch."""
         method = self._method()
         data = WeakDataset(torch.as_tensor(features, dtype=torch.float32), list(known.groups), list(known.weak))
-        config = self._config(method)
-        made = self._made(features.shape[1], len(known.classes), method)
-        training = Training(deepcopy(made), data, method, config, None, World())
-        fitted = training.run(None, None, Snapshots(None), Observer())
+        model = self._made(features.shape[1], len(known.classes), method)
+        fitted = Experiment(data, model, method, self._config(method)).train()
         fitted.stop_if_asked()
         _tell_collapse(fitted)
-        trained = training.averaged if config.evaluate_average and training.averaged is not None else training.model
-        made.load_state_dict(trained.state_dict())  # the trained one carries hooks of the loop
-        state = {name: value.cpu() for name, value in training.state.items()}
-        network = Network(made.cpu().double().eval(), method, state, config.shares)
-        return network, [float(row["loss"]) for row in fitted.history]
+        return fitted.predict.in_float64(), [float(row["loss"]) for row in fitted.history]
 
     def _config(self, method: AbstractMethod) -> TrainingConfig:
         check_keys(self.training, list(TrainingConfig.__dataclass_fields__), "training_options")
         given = {**self.training, "seed": self.seed}
-        config = TrainingConfig(**given) if self.recipe is None else TrainingConfig.published(method, **given)
-        return config if self.epochs is None else replace(config, epochs=self.epochs)
+        return TrainingConfig(**given) if self.recipe is None else TrainingConfig.published(method, **given)
 
     def _method(self) -> AbstractMethod:
         if isinstance(self.method, AbstractMethod):

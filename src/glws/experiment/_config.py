@@ -1,4 +1,4 @@
-"""`JobConfig`: everything that a training job is told, read from YAML and from `key=value`."""
+"""`ExperimentConfig`: the options of an experiment, read from YAML and from `key=value`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from glws._aliases import Report, current_name, deprecated, silent, with_current_names
 from glws._rules import check, check_keys, checked, nothing_or, one_of, options, real, several, switch, text, whole
 from glws.data import read_yaml
 from glws.errors import ConfigError, DataError
@@ -69,8 +70,8 @@ class MethodConfig(NamedConfig):
 
 
 @dataclass(frozen=True)
-class JobConfig:
-    """A training job: the data, the network, the method, the training. What is not said has a default."""
+class ExperimentConfig:
+    """An experiment: its data, network, method and training. What is not given has a default."""
 
     data: DataConfig = field(default_factory=DataConfig)
     model: NamedConfig = field(default_factory=NamedConfig)
@@ -91,8 +92,10 @@ Named = TypeVar("Named", bound=NamedConfig)
 EXPONENT = re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+")
 
 
-def read_config(path: Path | None, overrides: Sequence[str] = ()) -> JobConfig:
+def read_config(path: Path | None, overrides: Sequence[str] = (), report: Report = deprecated) -> ExperimentConfig:
     """The configuration of a YAML file, or the default one, changed by texts such as "training.epochs=5".
+
+    `report` gets a line for each name that is an old one.
 
     >>> read_config(None, ["training.epochs=5", "model.name=mlp", "model.hidden=[32]"]).model.options
     {'hidden': [32]}
@@ -103,26 +106,38 @@ def read_config(path: Path | None, overrides: Sequence[str] = ()) -> JobConfig:
     if not isinstance(content, Mapping):
         raise ConfigError(f"{path}: expected sections such as data and training, found {type(content).__name__}")
     try:
-        config = config_of(_overridden(content, overrides))
+        config = config_of(_overridden(_current(content, report), overrides, report))
     except (ConfigError, DataError) as error:
         raise ConfigError(f"{path}: {error}" if path is not None and not overrides else str(error)) from None
     return config if path is None else _beside(config, path.parent)
 
 
-def config_of(content: Mapping[str, Any]) -> JobConfig:
-    """From nested plain values; a key that is not known is a `ConfigError` with the nearest one that is."""
-    check_keys(content, [item.name for item in fields(JobConfig)], "")
+def config_of(content: Mapping[str, Any]) -> ExperimentConfig:
+    """From nested plain values; a key that is not known is a `ConfigError` with the nearest one that is.
+
+    Old names are read as what they are now, as stored runs have them.
+    """
+    content = _current(content, silent)
+    check_keys(content, [item.name for item in fields(ExperimentConfig)], "")
     for name, section in content.items():
         if not isinstance(section, Mapping):
             raise ConfigError(f"`{name}` must be a section of names and values. Got {section!r}.")
     content = _with_numbers(content)
     method = _named(MethodConfig, content, "method", "glws")
-    return JobConfig(
+    return ExperimentConfig(
         data=_section(DataConfig, content, "data"),
         model=_named(NamedConfig, content, "model", "auto"),
         method=method,
         training=_section(TrainingConfig, _with_published(content, method.published()), "training"),
     )
+
+
+def _current(content: Mapping[str, Any], report: Report) -> dict[str, Any]:
+    """The sections with the names that their keys have now."""
+    return {
+        name: with_current_names(section, name, report) if isinstance(section, Mapping) else section
+        for name, section in content.items()
+    }
 
 
 def _with_published(content: Mapping[str, Any], recipe: Recipe | None) -> Mapping[str, Any]:
@@ -155,14 +170,14 @@ def _named(kind: type[Named], content: Mapping[str, Any], section: str, usual: s
     return config
 
 
-def _overridden(content: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+def _overridden(content: Mapping[str, Any], overrides: Sequence[str], report: Report) -> dict[str, Any]:
     result = {key: dict(value) if isinstance(value, Mapping) else value for key, value in content.items()}
     for override in overrides:
         key, sign, value = override.partition("=")
-        section, _, name = key.partition(".")
+        section, _, name = current_name(key, report).partition(".")
         if not sign or not name:
             raise ConfigError(f"expected section.key=value, such as training.epochs=5. Got {override!r}.")
-        check_keys({section: None}, [item.name for item in fields(JobConfig)], "")
+        check_keys({section: None}, [item.name for item in fields(ExperimentConfig)], "")
         inside = result.setdefault(section, {})
         if not isinstance(inside, dict):
             raise ConfigError(f"`{section}` must be a section of names and values. Got {inside!r}.")
@@ -190,7 +205,7 @@ def _value(written: str, override: str) -> Any:
         raise ConfigError(f"the value of {override!r} cannot be read; quote it") from None
 
 
-def _beside(config: JobConfig, folder: Path) -> JobConfig:
+def _beside(config: ExperimentConfig, folder: Path) -> ExperimentConfig:
     """Paths of a file are relative to its folder."""
     found = {name: getattr(config.data, name) for name in ("table", "test", "folder")}
     moved: dict[str, Any] = {name: str(folder / value) for name, value in found.items() if value is not None}

@@ -16,13 +16,13 @@ from glws.automata import Automaton
 from glws.data import Groups, WeakDataset
 from glws.errors import GlwsError
 from glws.evaluation import ReliabilityCurve, confusion, reliability_curve
-from glws.experiment._data import JobData
+from glws.experiment._data import ExperimentData
 from glws.experiment._provenance import described_hashes
 from glws.experiment._words import learned_from
 from glws.inference import Posterior
 from glws.kinds import AbstractSupervision, ClassCounts, PresentClasses
 from glws.report import Example, Instance, KnownPart, RunContent, Surprise
-from glws.training import Fitted, Predict, RunFolder, in_short, log_probs_of, posteriors
+from glws.training import Evaluation, Fitted, RunFolder, in_short, posteriors, posteriors_of
 
 NUM_EXAMPLES, NUM_SURPRISES, NUM_MEMBERS, NUM_DESCRIBED, NUM_FEATURES = 12, 6, 32, 5, 8
 MOST_GROUPS = 2000
@@ -32,10 +32,10 @@ CONTENT = "content"
 INPUT = "input"
 
 
-def run_content(run: RunFolder, data: JobData, fitted: Fitted, found: Mapping[str, Any]) -> RunContent:
+def run_content(run: RunFolder, data: ExperimentData, fitted: Fitted, found: Mapping[str, Any]) -> RunContent:
     """Everything the report of a run shows."""
-    groups = list(_judged_groups(data, fitted.predict))
-    curve, table = _tested(data, fitted.judged)
+    groups = list(_judged_groups(data, fitted))
+    curve, table = _tested(fitted.evaluation, len(data.classes))
     weak = found.get("held_out")
     return RunContent(
         name=run.path.name,
@@ -76,12 +76,13 @@ class Judged(NamedTuple):
         return (self.posterior - self.predictions).abs().sum(1)
 
 
-def _judged_groups(data: JobData, predict: Predict) -> Iterator[Judged]:
+def _judged_groups(data: ExperimentData, fitted: Fitted) -> Iterator[Judged]:
     """Some groups of each kind, evenly taken, of those that are held out if there are any."""
     shown = data.held_out if data.held_out is not None else data.train
     some = [torch.arange(len(groups))[:: max(1, len(groups) // MOST_GROUPS)] for groups in shown.groups]
-    chosen = shown.subset(some)
-    for kind, numbers, members, answer in posteriors(chosen, predict):
+    chosen, predicted = shown.subset(some), fitted.evaluation.predicted
+    answers = posteriors(chosen, fitted.predict) if predicted is None else posteriors_of(chosen, predicted)
+    for kind, numbers, members, answer in answers:
         for place, number in enumerate(numbers.tolist()):
             known = chosen.weak[kind].describe(number, data.classes)
             yield _judged(kind, known, members[place], answer, place)
@@ -94,7 +95,7 @@ def _judged(kind: int, known: str, members: Tensor, answer: Posterior, place: in
     return Judged(kind, members[:length], float(answer.log_likelihood[place]), predictions, posterior, known)
 
 
-def _examples(data: JobData, groups: list[Judged]) -> Iterator[Example]:
+def _examples(data: ExperimentData, groups: list[Judged]) -> Iterator[Example]:
     """An instance of each of some groups: the one whose label the weak label changed most."""
     step = max(1, len(groups) // NUM_EXAMPLES)
     for judged in groups[::step][:NUM_EXAMPLES]:
@@ -104,7 +105,7 @@ def _examples(data: JobData, groups: list[Judged]) -> Iterator[Example]:
             yield Example(_instance(data, judged, int(judged.moved.argmax())), known)
 
 
-def _surprises(data: JobData, groups: list[Judged]) -> Iterator[Surprise]:
+def _surprises(data: ExperimentData, groups: list[Judged]) -> Iterator[Surprise]:
     """The groups that the predictions make least likely, for their size."""
     order = sorted(groups, key=lambda judged: judged.log_likelihood / max(len(judged.members), 1))
     for judged in order[:NUM_SURPRISES]:
@@ -114,14 +115,14 @@ def _surprises(data: JobData, groups: list[Judged]) -> Iterator[Surprise]:
         yield Surprise(name, judged.known, judged.log_likelihood, members)
 
 
-def _own_name(data: JobData, judged: Judged) -> str:
+def _own_name(data: ExperimentData, judged: Judged) -> str:
     """What the user's file calls the group; empty where there is no file, or each row is a group by itself."""
     if not data.group_names or len(judged.members) == 1:
         return ""
     return _named(data, judged, lambda number: str(data.group_names[judged.kind][number]))
 
 
-def _named(data: JobData, judged: Judged, called: Callable[[int], str]) -> str:
+def _named(data: ExperimentData, judged: Judged, called: Callable[[int], str]) -> str:
     """What a group is called by its number; held-out instances of unlabeled sets are part of a set, or of several."""
     number = _number(data.whole, judged)
     if number is not None:
@@ -148,7 +149,7 @@ def _owner(groups: Groups, place: Tensor) -> int:
     return int(torch.searchsorted(groups.offsets, place, right=True)) - 1
 
 
-def _instance(data: JobData, judged: Judged, place: int) -> Instance:
+def _instance(data: ExperimentData, judged: Judged, place: int) -> Instance:
     number = judged.members[place : place + 1]
     value = data.whole.instances.take(number)[0].cpu()
     label = None if data.labels is None or int(data.labels[number]) < 0 else int(data.labels[number])
@@ -163,23 +164,13 @@ def _instance(data: JobData, judged: Judged, place: int) -> Instance:
     )
 
 
-def file_rows(data: JobData) -> Any:
-    """The place of each instance in the user's file, the first row being 0; in order where there is no file.
-
-    A table knows lines of a text file, with its header, and sorts its rows by group.
-    """
-    if data.row_numbers is None:
-        return np.arange(len(data.whole.instances))
-    return np.argsort(np.argsort(np.asarray(data.row_numbers), kind="stable"), kind="stable")
-
-
 def _file_row(numbers: Any, instance: int) -> int:
-    """The place of one instance, as `file_rows` has it."""
+    """The place of one instance, as `ExperimentData.rows` has it."""
     known = np.asarray(numbers)
     return int((known < known[instance]).sum())
 
 
-def _image(data: JobData, value: Tensor) -> Any:
+def _image(data: ExperimentData, value: Tensor) -> Any:
     if data.folded is not None:
         value = (value.view(data.folded) * 255).clamp(0, 255).to(torch.uint8)
     if value.dtype != torch.uint8 or value.ndim != 3 or value.shape[0] not in (1, 3):
@@ -188,7 +179,7 @@ def _image(data: JobData, value: Tensor) -> Any:
     return value[:, ::step, ::step].numpy()
 
 
-def _features(data: JobData, value: Tensor) -> dict[str, float | str]:
+def _features(data: ExperimentData, value: Tensor) -> dict[str, float | str]:
     if value.ndim != 1 or not data.feature_names:
         return {}
     raw = value if data.scaling is None else value.double() * data.scaling["spread"] + data.scaling["mean"]
@@ -241,13 +232,13 @@ def _one_class(
     return automaton, f"{words}, one part of {weak.describe(group, classes)}", ("another", classes[number])
 
 
-def _tested(data: JobData, predict: Predict) -> tuple[ReliabilityCurve | None, Any]:
-    if data.test is None:
+def _tested(evaluation: Evaluation, num_classes: int) -> tuple[ReliabilityCurve | None, Any]:
+    test, log_probs = evaluation.test, evaluation.tested
+    if test is None or log_probs is None:
         return None, None
-    log_probs = log_probs_of(data.test.instances, predict)
-    is_known = data.test.labels >= 0
-    predicted, truth = log_probs[is_known].argmax(1).numpy(), data.test.labels[is_known].numpy()
-    return reliability_curve(log_probs, data.test.labels), confusion(predicted, truth, len(data.classes))
+    is_known = test.labels >= 0
+    predicted, truth = log_probs[is_known].argmax(1).numpy(), test.labels[is_known].numpy()
+    return reliability_curve(log_probs, test.labels), confusion(predicted, truth, num_classes)
 
 
 def _facts(run: RunFolder) -> dict[str, str]:
@@ -283,7 +274,7 @@ def store_content(run: RunFolder, content: RunContent) -> None:
     run.write_json(CONTENT, to_plain(content))
 
 
-def store_input(run: RunFolder, data: JobData) -> None:
+def store_input(run: RunFolder, data: ExperimentData) -> None:
     """Stores, once, what data must be like that the network is used on: its features by name, and its shape."""
     if not (run.path / f"{INPUT}.json").exists():
         run.write_json(INPUT, {"features": list(data.feature_names), "shape": list(data.input_shape)})

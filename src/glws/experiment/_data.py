@@ -1,19 +1,32 @@
-"""The data of a job: what is trained on, what is held out, what is tested on, and how it is looked at."""
+"""The data of an experiment: what is trained on, what is held out, what is tested on, and the views of it."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from glws._seeds import derived_generator
-from glws.data import DataHash, Groups, ShardInstances, Table, WeakDataset, load, not_held_out, read_table, split
-from glws.data.augment import AUGMENTATIONS, Views, views
+from glws.data import (
+    DataHash,
+    Groups,
+    Instances,
+    ShardInstances,
+    Table,
+    WeakDataset,
+    augment,
+    load,
+    not_held_out,
+    read_table,
+    split,
+)
+from glws.data.augment import AUGMENTATIONS, Views
 from glws.data.weaken import simulated
 from glws.errors import ConfigError, DataError
 from glws.experiment._config import DataConfig
@@ -22,19 +35,20 @@ from glws.training import Labeled, World
 
 
 @dataclass(frozen=True, eq=False)
-class JobData:
-    """Everything a job needs of its data.
+class ExperimentData:
+    """The data of an experiment, and what is known about them.
 
-    `whole` holds all groups, those that are held out too. `labels` are the true labels of its instances where they are
-    known (-1 otherwise), for reports only. `group_names` and `row_numbers` name groups and instances as the user's file
-    does. `scaling` is what was subtracted and divided by, None where nothing was. `hashes` are those of the tables that
-    were read, "table" and "test". `notes` are lines for the user.
+    `train` is what is learned from, `held_out` groups and `test` labeled instances to evaluate on. `whole` holds all
+    groups, those that are held out too. `labels` are the true labels of its instances where they are known (-1
+    otherwise), for reports only. `group_names` and `row_numbers` name groups and instances as the user's file does.
+    `scaling` is what was subtracted and divided by, None where nothing was. `hashes` are those of the tables that were
+    read, "table" and "test". `notes` are lines for the user.
     """
 
     train: WeakDataset
     whole: WeakDataset
     classes: tuple[str, ...]
-    look: Views
+    views: Views
     input_shape: tuple[int, ...]
     held_out: WeakDataset | None = None
     test: Labeled | None = None
@@ -47,6 +61,29 @@ class JobData:
     folded: tuple[int, int, int] | None = None
     notes: tuple[str, ...] = ()
 
+    @classmethod
+    def of(
+        cls,
+        train: WeakDataset,
+        held_out: WeakDataset | None = None,
+        test: Labeled | None = None,
+        views: Views | None = None,
+        classes: Sequence[str] = (),
+    ) -> ExperimentData:
+        """Data that are in memory; without `views` nothing is augmented, without `classes` they are called 0, 1, ..."""
+        names = tuple(classes) or tuple(map(str, range(train.weak[0].num_classes)))
+        return cls(train, train, names, views or augment.views("tables"), shape_of(train.instances), held_out, test)
+
+    @property
+    def rows(self) -> Any:
+        """The place of each instance in the user's file, the first row being 0; in order where there is no file.
+
+        A table knows lines of a text file, with its header, and sorts its rows by group.
+        """
+        if self.row_numbers is None:
+            return np.arange(len(self.whole.instances))
+        return np.argsort(np.argsort(np.asarray(self.row_numbers), kind="stable"), kind="stable")
+
     @property
     def bounds(self) -> tuple[int, ...] | None:
         """Where the parts of the processes begin, if each has read its own only."""
@@ -54,13 +91,13 @@ class JobData:
         return instances.bounds if isinstance(instances, ShardInstances) else None
 
 
-def job_data(
+def experiment_data(
     config: DataConfig,
     seed: int,
     scaling: Mapping[str, Tensor] | None = None,
     world: World | None = None,
     on_read: OnRead | None = None,
-) -> JobData:
+) -> ExperimentData:
     """Reads, weakens and splits as the configuration says; `scaling` is that of an earlier run, if it is to be kept.
 
     `on_read` is told the hash of every table as soon as it has been read. With a `world` of several processes each of
@@ -81,19 +118,19 @@ def job_data(
     return _split(replace(_from_table(config, scaling, world or World(), keep), hashes=hashes), config, seed)
 
 
-def _from_source(config: DataConfig, seed: int) -> JobData:
+def _from_source(config: DataConfig, seed: int) -> ExperimentData:
     assert config.source is not None
     source = load(config.source, config.folder)
     generator = derived_generator("cpu", seed, "weaken")
     answer = simulated(source, config.setting, generator, config.positive, config.options)
     asked, data = answer.source, answer.weakened.dataset(answer.inputs)
     is_whole = len(data.instances) == len(asked.train)
-    return JobData(
+    return ExperimentData(
         train=data,
         whole=data,
         classes=asked.classes,
-        look=_views(config.views, config.source),
-        input_shape=_shape(data),
+        views=_views(config.views, config.source),
+        input_shape=shape_of(data.instances),
         test=Labeled.of(asked.test.inputs, asked.test.labels),
         labels=torch.as_tensor(asked.train.labels) if is_whole else None,
         folded=(1, 8, 8) if config.source == "digits" else None,
@@ -103,7 +140,7 @@ def _from_source(config: DataConfig, seed: int) -> JobData:
 Keep = Callable[[str, str, DataHash], None]
 
 
-def _from_table(config: DataConfig, scaling: Mapping[str, Tensor] | None, world: World, keep: Keep) -> JobData:
+def _from_table(config: DataConfig, scaling: Mapping[str, Tensor] | None, world: World, keep: Keep) -> ExperimentData:
     assert config.table is not None
     table = read_table(Path(config.table), (world.rank, world.size) if world.size > 1 else None)
     summed = (world if table.shard is not None else World()).summed
@@ -116,12 +153,12 @@ def _from_table(config: DataConfig, scaling: Mapping[str, Tensor] | None, world:
         warnings.simplefilter("always")
         data = table.dataset(scaling=scaling)
     test = None if config.test is None else _test_table(config.test, table, scaling, keep)
-    return JobData(
+    return ExperimentData(
         train=data,
         whole=data,
         classes=table.classes,
-        look=_views(config.views, "tables"),
-        input_shape=_shape(data),
+        views=_views(config.views, "tables"),
+        input_shape=shape_of(data.instances),
         test=test,
         labels=None if table.labels is None else torch.as_tensor(table.labels),
         feature_names=table.feature_names,
@@ -142,7 +179,7 @@ def _test_table(path: str, table: Table, scaling: Mapping[str, Tensor] | None, k
     return Labeled.of(found.instances(scaling), found.labels)
 
 
-def _split(made: JobData, config: DataConfig, seed: int) -> JobData:
+def _split(made: ExperimentData, config: DataConfig, seed: int) -> ExperimentData:
     if not config.held_out:
         return made
     kept, held_out = split(made.whole, config.held_out, derived_generator("cpu", seed, "split"))
@@ -164,14 +201,14 @@ def _labeled_part(data: WeakDataset, held_out: WeakDataset, labels: Tensor) -> L
     return Labeled.of(data.instances.take(members) if shard is None else shard.subset(members), labels[members])
 
 
-def own_part(data: JobData) -> JobData:
-    """What a report can show of data that are spread over processes: groups and test instances that are here."""
+def own_part(data: ExperimentData) -> ExperimentData:
+    """What a report can show of data that are spread over processes: the groups that are here."""
     instances = data.whole.instances
     if not isinstance(instances, ShardInstances):
         return data
     shown = data.held_out if data.held_out is not None else data.train
     here = [_groups_here(groups, instances) for groups in shown.groups]
-    return replace(data, held_out=shown.subset(here), test=None if data.test is None else _test_here(data.test))
+    return replace(data, held_out=shown.subset(here))
 
 
 def _groups_here(groups: Groups, instances: ShardInstances) -> Tensor:
@@ -181,19 +218,17 @@ def _groups_here(groups: Groups, instances: ShardInstances) -> Tensor:
     return (foreign == 0).nonzero()[:, 0]
 
 
-def _test_here(test: Labeled) -> Labeled | None:
-    if not isinstance(test.instances, ShardInstances):
-        return test
-    numbers = torch.arange(len(test.instances))
-    here = numbers[test.instances.is_here(numbers)]
-    return Labeled.of(test.instances.values, test.labels[here]) if len(here) else None
+def own_groups(data: ExperimentData) -> list[Groups]:
+    """The groups of all kinds, also those that are held out."""
+    return list(data.whole.groups)
 
 
-def _shape(data: WeakDataset) -> tuple[int, ...]:
-    return tuple(data.instances.take(torch.zeros(1, dtype=torch.int64)).shape[1:])
+def shape_of(instances: Instances) -> tuple[int, ...]:
+    """The shape of a single instance."""
+    return tuple(instances.take(torch.zeros(1, dtype=torch.int64)).shape[1:])
 
 
 def _views(wanted: str, usual: str) -> Views:
     if wanted != "auto":
-        return views(wanted)
-    return views(usual if usual in AUGMENTATIONS else "tables")
+        return augment.views(wanted)
+    return augment.views(usual if usual in AUGMENTATIONS else "tables")

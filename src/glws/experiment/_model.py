@@ -1,4 +1,4 @@
-"""The network of a job, by name, and what suits instances of a shape."""
+"""The network of an experiment, by name, and what suits instances of a shape."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from glws.models import MODELS, build
 BY_SHAPE = {(1, 28, 28): "lenet5", (3, 32, 32): "wrn_28_2"}
 
 
-def job_model(
+def experiment_model(
     config: NamedConfig, input_shape: Sequence[int], num_classes: int, seed: int, allow_code: bool = False
 ) -> nn.Module:
     """A network of the catalog; with `allow_code` also one of the user's own, as package.module:Class.

@@ -8,7 +8,10 @@ from glws.methods._catalog import build_method as build_method
 from glws.methods._catalog import fixed_options as fixed_options
 from glws.methods._catalog import method_class as method_class
 from glws.methods._em import GLWS as GLWS
+from glws.methods._em import default_method as default_method
 from glws.methods._recipe import Recipe as Recipe
+from glws.methods._recording import Recordable as Recordable
+from glws.methods._recording import Recording as Recording
 from glws.methods._step import Network as Network
 from glws.methods._step import Outputs as Outputs
 from glws.methods._step import Progress as Progress

@@ -11,10 +11,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from glws.data import WeakDataset
+from glws.data import Batch, WeakDataset
 from glws.errors import DataError
 from glws.kinds import AbstractSupervision
 from glws.methods._recipe import Recipe
+from glws.methods._recording import Recording
 from glws.methods._step import Outputs, Progress, State, Step
 
 
@@ -102,6 +103,15 @@ class AbstractMethod(ABC):
     @abstractmethod
     def loss(self, step: Step) -> Float[Tensor, ""]:
         """The loss of one step."""
+
+    def recording(self, batch: Batch, progress: Progress) -> Recording | None:
+        """What a step on this batch needs to be replayed from a CUDA graph; None, the default, where it is run eagerly.
+
+        A method may answer if its loss reads nothing else than the network, its teacher, these views and weak labels:
+        no state, no modules, no random numbers of its own, nothing that changes in the course of training. `update` is
+        not called after a step that is replayed.
+        """
+        return None
 
     def update(self, step: Step) -> None:  # noqa: B027
         """Called after the optimizer's step; may change the state."""

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from glws._objective import EMLoss, Multiclass, Reduction
+from glws._objective import EMLoss, Multiclass, Reduction, solved_by
 from glws.data import Batch, BatchPart, WeakDataset
 from glws.errors import DataError
-from glws.inference import real_instances
+from glws.inference import AbstractForm, real_instances
 from glws.kinds import Labels
 from glws.methods._abstract import AbstractMethod
+from glws.methods._recording import Recording
 from glws.methods._step import Progress, Step
 
 EStep = Literal["same", "weak", "teacher"]
@@ -106,8 +107,53 @@ class GLWS(AbstractMethod):
             wanted = START_EPOCHS if any(isinstance(one.weak, Labels) for one in batch.parts) else 0
         return progress.epoch < wanted
 
+    def recording(self, batch: Batch, progress: Progress) -> Recording | None:
+        """The forms that `em_loss` asks for; none while first guesses are the targets, or with evidence."""
+        if batch.evidence is not None or self.is_starting(batch, progress):
+            return None
+        views = dict.fromkeys([self.m_step, *([] if self.e_step == "same" else ["weak"])])
+        forms = tuple(self._form(part) for part in batch.parts)
+        asked = [self.multiclass in ASKED and hasattr(part.weak, ASKED[self.multiclass]) for part in batch.parts]
+        return Recording(
+            tuple(views),
+            forms,
+            lambda placed: [_Asked(form) if again else form for form, again in zip(placed, asked, strict=True)],
+        )
+
+    def _form(self, part: BatchPart) -> AbstractForm:
+        """What is known of a part of the batch, in the form that `em_loss` would ask for."""
+        weak: Any = part.weak
+        if self.multiclass == "per_class" and hasattr(weak, "per_class"):
+            return weak.per_class().form(part.lengths.repeat_interleave(weak.num_classes))  # type: ignore[no-any-return]
+        if self.multiclass in ("joint", "tilted") and hasattr(weak, "solved_by"):
+            weak = solved_by(weak, self.multiclass)
+        form: AbstractForm = weak.form(part.lengths)
+        return form
+
     def _first_guess(self, step: Step, part: BatchPart) -> Tensor | None:
         return part.weak.initial_posterior() if self.is_starting(step.batch, step.progress) else None
+
+
+ASKED = {"per_class": "per_class", "joint": "solved_by", "tilted": "solved_by"}
+"""What `em_loss` asks weak labels of several classes for."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """A form in the place of the weak labels that it was made of, for `em_loss`, which asks again."""
+
+    form: AbstractForm
+
+    def per_class(self) -> AbstractForm:
+        return self.form
+
+    def solved_by(self, method: str) -> AbstractForm:
+        return self.form
+
+
+def default_method() -> AbstractMethod:
+    """What learns where no method is named."""
+    return GLWS()
 
 
 def _distance(log_probs: Tensor, guess: Tensor, lengths: Tensor) -> Float[Tensor, ""]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
+from glws.data import Batch
 from glws.kinds import Labels
 from glws.methods._abstract import AbstractMethod
-from glws.methods._step import Step
+from glws.methods._recording import Recording
+from glws.methods._step import Progress, Step
 
 
 @dataclass(frozen=True)
@@ -30,10 +34,35 @@ class Supervised(AbstractMethod):
     def loss(self, step: Step) -> Float[Tensor, ""]:
         """-mean log p(y)."""
         (part,) = step.batch.parts
-        assert isinstance(part.weak, Labels)
+        assert isinstance(part.weak, Labels | _RecordedLabels)
         logits = step.logits(self.view)
         rows, labels = (values.to(logits.device) for values in (part.rows[:, :1].flatten(), part.weak.labels))
         return cross_entropy_of_known(logits[rows], labels)
+
+    def recording(self, batch: Batch, progress: Progress) -> Recording | None:
+        """The labels are all that it reads."""
+        (part,) = batch.parts
+        assert isinstance(part.weak, Labels)
+        return Recording((self.view,), (_RecordedLabels(part.weak.labels),), lambda placed: placed)
+
+
+@dataclass(frozen=True, eq=False)
+class _RecordedLabels:
+    """Labels as a graph reads them, in the place of `Labels`."""
+
+    labels: Int[Tensor, "groups"]
+
+    def is_capturable(self, device: torch.device) -> bool:
+        """Always."""
+        return True
+
+    def tensors(self) -> list[Tensor]:
+        """The labels."""
+        return [self.labels]
+
+    def with_tensors(self, left: Iterator[Tensor]) -> _RecordedLabels:
+        """Other labels."""
+        return _RecordedLabels(next(left))
 
 
 def cross_entropy_of_known(logits: Float[Tensor, "rows classes"], labels: Int[Tensor, "rows"]) -> Float[Tensor, ""]:

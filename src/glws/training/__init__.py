@@ -3,14 +3,12 @@
 from glws.training._checkpoint import latest as latest
 from glws.training._config import TrainingConfig as TrainingConfig
 from glws.training._devices import chosen_device as chosen_device
+from glws.training._evaluate import Evaluation as Evaluation
 from glws.training._evaluate import Labeled as Labeled
 from glws.training._evaluate import Predict as Predict
-from glws.training._evaluate import group_probs_of as group_probs_of
-from glws.training._evaluate import held_out_accuracy as held_out_accuracy
-from glws.training._evaluate import held_out_scores as held_out_scores
-from glws.training._evaluate import labeled_scores as labeled_scores
 from glws.training._evaluate import log_probs_of as log_probs_of
 from glws.training._evaluate import posteriors as posteriors
+from glws.training._evaluate import posteriors_of as posteriors_of
 from glws.training._guard import in_short as in_short
 from glws.training._loop import Fitted as Fitted
 from glws.training._loop import Training as Training
@@ -20,6 +18,7 @@ from glws.training._network import Forward as Forward
 from glws.training._network import ready as ready
 from glws.training._observer import Observer as Observer
 from glws.training._order import Order as Order
+from glws.training._predictor import Predictor as Predictor
 from glws.training._run_folder import CHECKPOINTS as CHECKPOINTS
 from glws.training._run_folder import RunFolder as RunFolder
 from glws.training._snapshot import Snapshots as Snapshots

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor
 from glws.data import Groups, Instances, ShardInstances, WeakDataset, instances_of
 from glws.evaluation import (
     BagAccuracy,
+    Scores,
     WeakScores,
     accuracy_from_counts,
     accuracy_from_presence,
@@ -91,15 +93,9 @@ def group_probs_of(
     return torch.cat(found)
 
 
-def labeled_scores(test: Labeled, predict: Predict, world: World | None = None) -> dict[str, float]:
-    """The scores that are one number each."""
-    answer = scores(log_probs_of(test.instances, predict, world), test.labels).as_dict()
-    return {name: value for name, value in answer.items() if isinstance(value, float)}
-
-
 def posteriors(data: WeakDataset, predict: Predict) -> Iterator[tuple[int, Tensor, Tensor, Posterior]]:
     """For some groups of a kind at a time: the kind's number, the groups' numbers, their instances and posterior."""
-    yield from _posteriors(data, lambda numbers: _predicted(data, numbers, predict))
+    yield from posteriors_of(data, lambda numbers: _predicted(data, numbers, predict))
 
 
 @torch.no_grad()
@@ -107,10 +103,10 @@ def _predicted(data: WeakDataset, numbers: Tensor, predict: Predict) -> Tensor:
     return torch.cat([predict(data.instances.take(piece)).cpu() for piece in torch.split(numbers, AT_ONCE)])
 
 
-def _posteriors(
+def posteriors_of(
     data: WeakDataset, log_probs: Callable[[Tensor], Tensor]
 ) -> Iterator[tuple[int, Tensor, Tensor, Posterior]]:
-    """The same from a function that gives the predictions for sorted instance numbers."""
+    """The same from a function that gives the predictions for sorted instance numbers, such as `Predictions`."""
     for kind, groups in enumerate(data.groups):
         for chosen in pieces(groups.lengths):
             yield kind, chosen, *_posterior(data, kind, chosen, log_probs)
@@ -142,15 +138,122 @@ def _posterior(
     return table, data.weak[kind][chosen].infer(log_probs(numbers)[rows.view_as(table)], lengths, evidence)
 
 
-def held_out_scores(data: WeakDataset, predict: Predict, world: World | None = None) -> WeakScores:
-    """How well the predictions explain weak labels that were not trained on, all kinds together.
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Predictions for some instances of a data set, on the CPU, and the sorted numbers of these instances."""
 
-    With a `world`, and of instances that are spread over processes, all processes must ask together: each predicts its
-    share, and all come to the same answer.
+    numbers: Int[Tensor, "some"]
+    log_probs: Float[Tensor, "some classes"]
+
+    @classmethod
+    def of_members(cls, data: WeakDataset, predict: Predict, world: World | None = None) -> Predictions:
+        """Those for all instances of all groups, each instance once; all processes must ask together."""
+        members = torch.unique(torch.cat([groups.indices for groups in data.groups]))
+        return cls(members, log_probs_of(data.instances, predict, world, members))
+
+    def __call__(self, numbers: Int[Tensor, "chosen"]) -> Float[Tensor, "chosen classes"]:
+        """The rows of these instances, which must be among its own."""
+        return self.log_probs[torch.searchsorted(self.numbers, numbers)]
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Predictions for test instances and for held-out groups, computed once, and the scores that follow from them.
+
+    `tested` are the log-probabilities that scores against true labels are of; `predicted` those for the instances of
+    held-out groups. Either part may be missing.
     """
-    members = torch.unique(torch.cat([groups.indices for groups in data.groups]))
-    known = log_probs_of(data.instances, predict, world, members)
-    answers = _posteriors(data, lambda numbers: known[torch.searchsorted(members, numbers)])
+
+    test: Labeled | None = None
+    tested: Float[Tensor, "instances classes"] | None = None
+    held_out: WeakDataset | None = None
+    predicted: Predictions | None = None
+
+    @classmethod
+    def of(
+        cls,
+        predict: Predict,
+        test: Labeled | None = None,
+        held_out: WeakDataset | None = None,
+        world: World | None = None,
+        for_scores: Predict | None = None,
+    ) -> Evaluation:
+        """Predicts each test instance and each instance of a held-out group once.
+
+        `for_scores` gives the predictions that test scores are of, where they are others than those of `predict`. With
+        a `world`, and of instances that are spread over processes, all processes must ask together: each predicts its
+        share, and all come to the same answer.
+
+        >>> test = Labeled.of(torch.tensor([[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]]).log(), [0, 1, 1])
+        >>> round(Evaluation.of(lambda instances: instances, test).scores.accuracy, 3)
+        0.667
+        """
+        tested = None if test is None else log_probs_of(test.instances, for_scores or predict, world)
+        predicted = None if held_out is None else Predictions.of_members(held_out, predict, world)
+        return cls(test, tested, held_out, predicted)
+
+    @cached_property
+    def scores(self) -> Scores | None:
+        """How good the predictions are against true labels."""
+        return None if self.test is None or self.tested is None else scores(self.tested, self.test.labels)
+
+    @cached_property
+    def weak_scores(self) -> WeakScores | None:
+        """How well the predictions explain held-out weak labels, all kinds together."""
+        return None if self.held_out is None else self.tempered(1.0)
+
+    def tempered(self, factor: float) -> WeakScores:
+        """The same for predictions whose logits are multiplied by a factor: above 1 they are surer, below less sure."""
+        assert self.held_out is not None
+        assert self.predicted is not None
+        log_probs = self.predicted.log_probs
+        log_probs = log_probs if factor == 1 else (factor * log_probs).log_softmax(-1)
+        return _weak_scores(self.held_out, Predictions(self.predicted.numbers, log_probs))
+
+    @cached_property
+    def accuracy_estimate(self) -> BagAccuracy | None:
+        """The accuracy on single instances, estimated from held-out bags; None where they do not tell it.
+
+        They do by exact counts (`known_counts`: `ClassCounts`, `Proportions` of two classes) and by the classes that
+        are present (`known_presence`: `PresentClasses` without noise; none of them everywhere), of one kind and
+        `bags_needed` of them.
+        """
+        if self.held_out is None or self.predicted is None:
+            return None
+        return _estimated_accuracy(self.held_out, self.predicted)
+
+    @property
+    def row(self) -> dict[str, float]:
+        """The scores that are one number each, by the names that they have in the metrics of an epoch."""
+        against_labels = {} if self.scores is None else self.scores.as_dict()
+        found = {f"test_{name}": value for name, value in against_labels.items() if isinstance(value, float)}
+        weak = self.weak_scores
+        if weak is None:
+            return found
+        found |= {"held_out_log_likelihood": weak.log_likelihood, "held_out_entropy": weak.entropy}
+        if weak.approximation_error > 0:
+            found["held_out_approximation_error"] = weak.approximation_error
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        """All scores as plain values: those against true labels, and those of held-out groups under "held_out"."""
+        found = {} if self.scores is None else {**self.scores.as_dict(), "per_class": list(self.scores.per_class)}
+        return found if self.held_out is None else {**found, "held_out": self._held_out_as_dict()}
+
+    def _held_out_as_dict(self) -> dict[str, float]:
+        assert self.weak_scores is not None
+        found = asdict(self.weak_scores)
+        if not found["approximation_error"] > 0:
+            del found["approximation_error"]
+        estimate = self.accuracy_estimate
+        if estimate is None:
+            return found
+        own = {"estimated_accuracy": estimate.accuracy, "estimated_accuracy_error": estimate.standard_error}
+        return {**found, **own}
+
+
+def _weak_scores(data: WeakDataset, known: Predictions) -> WeakScores:
+    answers = posteriors_of(data, known)
     found = [(weak_scores(answer), answer) for *_, answer in answers]
     groups = sum(int((~answer.impossible).sum()) for _, answer in found)
     instances = sum(int(answer.lengths[~answer.impossible].sum()) for _, answer in found)
@@ -161,18 +264,12 @@ def held_out_scores(data: WeakDataset, predict: Predict, world: World | None = N
     return WeakScores(total / max(groups, 1), total / max(instances, 1), entropy / max(instances, 1), impossible, error)
 
 
-def held_out_accuracy(data: WeakDataset, predict: Predict, world: World | None = None) -> BagAccuracy | None:
-    """The accuracy on single instances, estimated from bags that were not trained on; None where it cannot be.
-
-    It can from exact counts (`known_counts`: `ClassCounts`, `Proportions` of two classes) and from the classes that
-    are present (`known_presence`: `PresentClasses` without noise; none of them everywhere), of one kind and
-    `bags_needed` of them. With a `world` all processes must ask together, as in `held_out_scores`.
-    """
+def _estimated_accuracy(data: WeakDataset, known: Predictions) -> BagAccuracy | None:
     if len(data.weak) != 1 or len(data.groups[0]) < bags_needed(data.weak[0].num_classes):
         return None
     (weak,), (groups,) = data.weak, data.groups
     members, rows = torch.unique(groups.indices, return_inverse=True)
-    labels = log_probs_of(data.instances, predict, world, members).argmax(1)[rows]
+    labels = known(members).argmax(1)[rows]
     lengths = groups.lengths
     places = torch.repeat_interleave(torch.arange(len(groups)), lengths) * weak.num_classes + labels
     predicted = torch.bincount(places, minlength=len(groups) * weak.num_classes).view(len(groups), -1)

@@ -14,25 +14,26 @@ from torch import Tensor
 
 from glws.data import Batch
 from glws.inference import sent
-from glws.methods import GLWS, Outputs, Step
-from glws.training._step_graphs import form_of
+from glws.methods import AbstractMethod, Outputs, Step
 
 MOST = 1 << 16
 """So many logits at most are brought over."""
 
 
-def loss_on_host(method: GLWS, step: Step) -> Tensor | None:
+def loss_on_host(method: AbstractMethod, step: Step) -> Tensor | None:
     """The loss with its gradient, notes taken; None where that does not pay, and nothing is done but views and logits.
 
-    That is where every form of what is known is answered by the device alone, and where the batch is large.
+    That is where the method says nothing of what it reads (`AbstractMethod.recording`), where all weak labels are
+    answered by the device alone, and where the batch is large.
     """
-    if step.batch.evidence is not None or method.is_starting(step.batch, step.progress):
+    recording = method.recording(step.batch, step.progress)
+    if recording is None:
         return None
-    device, logits = step.batch.instances.device, step.logits(method.m_step)
-    if logits.numel() > MOST or all(form_of(part, method).is_capturable(device) for part in step.batch.parts):
+    device, logits = step.batch.instances.device, step.logits(recording.views[0])
+    if logits.numel() > MOST or all(form.is_capturable(device) for form in recording.forms):
         return None
     here = logits.detach().cpu().requires_grad_()
-    inner = _inner_step(method, step, here)
+    inner = _inner_step(recording.views[0], step, here)
     loss = method.loss(inner)
     (gradient,) = torch.autograd.grad(loss, here)
     values = sent(torch.stack([loss.detach(), *(value.to(loss.dtype) for value in inner.notes.values())]), device)
@@ -42,18 +43,29 @@ def loss_on_host(method: GLWS, step: Step) -> Tensor | None:
     return known
 
 
-def _inner_step(method: GLWS, step: Step, logits: Tensor) -> Step:
-    """The same step on the CPU, with what the network says of each view that the method looks at."""
+def _inner_step(trained: str, step: Step, logits: Tensor) -> Step:
+    """The same step on the CPU: the logits of the view that is trained on, and those of others when they are asked for.
+
+    A number stands for a view: its instances are not needed here.
+    """
+    names: list[str] = []
+
+    def view(name: str) -> Tensor:
+        names.append(name)
+        return torch.tensor(len(names) - 1)
+
+    def network(number: Tensor) -> Outputs:
+        assert not torch.is_grad_enabled(), "only the first view of a recording is trained on"
+        seen = step.detached(names[int(number)]).cpu()
+        return Outputs(seen, seen)
+
+    def averaged(number: Tensor) -> Outputs:
+        seen = step.teacher(names[int(number)]).logits.cpu()
+        return Outputs(seen, seen)
+
     parts = tuple(replace(part, rows=part.rows.cpu()) for part in step.batch.parts)
-    batch = Batch(logits, step.batch.numbers, parts)
-    inner = Step(batch, lambda _: Outputs(logits, logits), lambda _: logits, progress=step.progress)
-    inner._outputs[method.m_step] = Outputs(logits, logits)
-    if method.e_step == "teacher":
-        seen = step.teacher("weak").logits.cpu()
-        inner.averaged = lambda _: Outputs(seen, seen)
-    elif method.e_step == "weak" and method.m_step != "weak":
-        seen = step.detached("weak").cpu()
-        inner._outputs["weak"] = Outputs(seen, seen)
+    inner = Step(Batch(logits, step.batch.numbers, parts), network, view, averaged, progress=step.progress)
+    inner._outputs[trained] = Outputs(logits, logits)
     return inner
 
 

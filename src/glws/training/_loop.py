@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -13,15 +12,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from glws._seeds import derived_generator, derived_seed
-from glws.data import Batch, Groups, WeakDataset, check_learnable, instances_of
-from glws.data.augment import Views, views
+from glws.data import Batch, WeakDataset, augment, check_learnable
+from glws.data.augment import Views
 from glws.errors import ConfigError, DataError
-from glws.evaluation import balanced_posterior
 from glws.inference._problem import skip_nan_check
-from glws.methods import GLWS, AbstractMethod, Epoch, Outputs, Progress, Setup, State, Step
+from glws.methods import AbstractMethod, Epoch, Progress, Setup, Step, default_method
 from glws.training._config import TrainingConfig
 from glws.training._devices import DeviceInstances, batch_on, chosen_device, on_device, repeatable, seed_global
-from glws.training._evaluate import AT_ONCE, Labeled, Predict, group_probs_of, held_out_scores, labeled_scores
+from glws.training._evaluate import AT_ONCE, Evaluation, Labeled
 from glws.training._graphs import ViewGraphs
 from glws.training._guard import collapse, implied_rates, imprecise
 from glws.training._host_objective import loss_on_host
@@ -30,6 +28,7 @@ from glws.training._meters import Meters
 from glws.training._network import Forward, average, averaged_copy, number_of_features, ready
 from glws.training._observer import Observer
 from glws.training._order import Order
+from glws.training._predictor import Predictor
 from glws.training._schedule import build_optimizer, learning_rate, set_learning_rate
 from glws.training._signals import StopSignals
 from glws.training._snapshot import Snapshots
@@ -37,31 +36,32 @@ from glws.training._step_graphs import StepGraphs
 from glws.training._world import World
 
 Row = dict[str, float | int | str]
-PredictGroups = Callable[[Any, Any], Float[Tensor, "groups classes"]]
-"""From instances and groups, each as `WeakDataset` takes them, to what each group is."""
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
     """What training leaves: the network, a row of numbers for each epoch, and what the guard had to say.
 
-    `modules` are the trained networks of the method, and `state` is what it remembers. Of a method that predicts whole
-    groups, `predict_groups(instances, groups)` gives the probabilities [groups, classes] of what they are.
-
-    `predict` gives log-probabilities for instances as the data hold them; `judged` are those that test scores are of,
-    which differ from them where the training was told the shares of the classes. `stopped_by` is the number of the
-    signal that ended training before its time, Ctrl-C or other, None if it is complete; `stop_if_asked` passes it on.
+    `predict` gives log-probabilities for instances as the data hold them (`Predictor`). `evaluation` has the
+    predictions of the last epoch for the test set and the held-out groups, and every score that follows from them.
+    `stopped_by` is the number of the signal that ended training early, Ctrl-C or other, None if it is complete;
+    `stop_if_asked` passes it on.
     """
 
     model: nn.Module
     history: list[Row]
     warnings: list[str]
-    predict: Predict
-    judged: Predict
-    predict_groups: PredictGroups
-    modules: nn.ModuleDict
-    state: State
+    predict: Predictor
+    evaluation: Evaluation
     stopped_by: int | None = None
+
+    def predict_for_scores(self, instances: Tensor) -> Float[Tensor, "rows classes"]:
+        """The predictions that test scores are of, which differ where the training was told the shares of classes."""
+        return self.predict.for_scores(instances)
+
+    def predict_groups(self, instances: Any, groups: Any) -> Float[Tensor, "groups classes"]:
+        """The probabilities of what groups are, of a method that predicts whole groups."""
+        return self.predict.group_probs(instances, groups)
 
     def stop_if_asked(self) -> None:
         """The loop only ends its step when a signal asks it to stop; whoever called it stops as well."""
@@ -86,7 +86,7 @@ def fit(
 ) -> Fitted:
     """Trains a network on weakly labeled data; the last epoch is the result.
 
-    `model` is any module that gives logits `[batch, classes]`; it is trained in place. Without a `method` it is `GLWS`,
+    `model` is any module that gives logits `[batch, classes]`; it is trained in place. Without a `method` it is
     EM on whatever is known; without `views` nothing is augmented. `test` are labeled instances and `held_out` groups
     that nothing is learned from, evaluated after each epoch. `snapshots` say where training is saved and goes on from.
 
@@ -103,7 +103,7 @@ def fit(
     True
     """
     check_learnable(data.groups, data.weak)
-    training = Training(model, data, method or GLWS(), config or TrainingConfig(), views, world or World())
+    training = Training(model, data, method or default_method(), config or TrainingConfig(), views, world or World())
     return training.run(test, held_out, snapshots or Snapshots(None), observer or Observer())
 
 
@@ -116,7 +116,7 @@ class Training:
         data: WeakDataset,
         method: AbstractMethod,
         config: TrainingConfig,
-        look: Views | None,
+        views: Views | None,
         world: World,
     ) -> None:
         method.check(data)
@@ -124,7 +124,7 @@ class Training:
         self.method, self.world = method, world
         self.device = chosen_device(config.device)
         self.data = on_device(data, self.device)
-        self.views = look or views("tables")
+        self.views = views or augment.views("tables")
         self.order = Order.of(data, config.batch_size, config.seed)
         if not self.order.steps_per_epoch:
             raise DataError("there are no groups to train on")
@@ -140,6 +140,7 @@ class Training:
         self.decay = _decay(method, config)
         self.averaged = averaged_copy(self.model) if needs_copy else None
         self.averaged_modules = averaged_copy(self.modules) if needs_copy else nn.ModuleDict()
+        self.predict = self._predictor()
         self.optimizer = build_optimizer([self.model, self.modules], config, self.device)
         self.meters = Meters(self.num_classes, self.device)
         self.implied = implied_rates(data)
@@ -147,6 +148,7 @@ class Training:
         self.warnings: list[str] = []
         self.step = 0
         self._epoch_data: tuple[int, WeakDataset] | None = None
+        self._evaluation: Evaluation | None = None
         self._forward = Forward(self.model, config, self.device, world)
         self._teacher = Forward(self.averaged, config, self.device, world) if self.averaged else None
         is_replayed = config.speed == "graphs" and self.device.type == "cuda"
@@ -154,11 +156,19 @@ class Training:
         self._steps = self._step_graphs() if is_replayed else None
 
     def _step_graphs(self) -> StepGraphs | None:
-        """Where a whole step can be recorded: for EM, in one process, with all instances on the GPU."""
+        """Where a whole step can be recorded: in one process, with all instances on the GPU, if the method says how."""
         instances = self.data.instances
-        if not isinstance(self.method, GLWS) or self.world.size > 1 or not isinstance(instances, DeviceInstances):
+        says_nothing = type(self.method).recording is AbstractMethod.recording
+        if says_nothing or self.world.size > 1 or not isinstance(instances, DeviceInstances):
             return None
         return StepGraphs(self.method, self._forward, self._teacher, self.views, instances.values, self.config.clip)
+
+    def _predictor(self) -> Predictor:
+        """By the network that is evaluated: that which is trained, or its moving average."""
+        model, modules = self.model, self.modules
+        if self.config.evaluate_average and self.averaged is not None:
+            model, modules = self.averaged, self.averaged_modules
+        return Predictor(model, self.config, self.device, self.views, self.method, self.state, modules)
 
     # ------------------------------------------------------------ the loop
 
@@ -183,17 +193,11 @@ class Training:
                     snapshots.save(self, now=True)
                     break
             is_cut = self.step < last
+            if not is_cut and self._evaluation is None:  # it was cut off after its last epoch
+                self._evaluation = self._evaluate(test, held_out)
         stopped_by = (stop.received or signal.SIGTERM) if is_cut else None
         return Fitted(
-            self.model,
-            self.history,
-            self.warnings,
-            self.predict,
-            self.judged,
-            self.predict_groups,
-            self.modules,
-            self.state,
-            stopped_by,
+            self.model, self.history, self.warnings, self.predict, self._evaluation or Evaluation(), stopped_by
         )
 
     @property
@@ -291,17 +295,17 @@ class Training:
         return self._epoch_data[1]
 
     def _view(self, name: str, instances: Tensor) -> Tensor:
-        look, seed = name.split("_")[0], self._view_seed(name)
+        view, seed = name.split("_")[0], self._view_seed(name)
         if self._view_graphs is not None and len(instances):
-            return self._view_graphs(look, instances, seed)
-        seen: Tensor = getattr(self.views, look)(instances, torch.Generator(self.device).manual_seed(seed))
+            return self._view_graphs(view, instances, seed)
+        seen: Tensor = getattr(self.views, view)(instances, torch.Generator(self.device).manual_seed(seed))
         return seen
 
     def _view_seed(self, name: str) -> int:
         return derived_seed(self.config.seed, name, self.step, self.world.rank)
 
     def _loss(self, step: Step) -> Tensor:
-        known = loss_on_host(self.method, step) if self._steps is not None and isinstance(self.method, GLWS) else None
+        known = loss_on_host(self.method, step) if self._steps is not None else None
         return self.method.loss(step) if known is None else known
 
     def _check(self, loss: Tensor) -> None:
@@ -342,22 +346,18 @@ class Training:
         if epoch % self.config.evaluate_every and epoch != self.num_epochs:
             return row
         self._settle_average()
-        if test is not None:
-            found = labeled_scores(test, self.judged, self.world)
-            row |= {f"test_{name}": value for name, value in found.items()}
-        if held_out is not None:
-            weak = held_out_scores(held_out, self.predict, self.world)
-            row |= {"held_out_log_likelihood": weak.log_likelihood, "held_out_entropy": weak.entropy}
-            if weak.approximation_error > 0:
-                row["held_out_approximation_error"] = weak.approximation_error
-        return row
+        self._evaluation = self._evaluate(test, held_out)
+        return row | self._evaluation.row
+
+    def _evaluate(self, test: Labeled | None, held_out: WeakDataset | None) -> Evaluation:
+        return Evaluation.of(self.predict, test, held_out, self.world, self.predict.for_scores)
 
     def _settle_average(self) -> None:
         """Gives the moving average, where it is what is evaluated, statistics of batch norm of its own.
 
         They are those of batches as they are trained on. Of other instances, or of the same ones in other shares, they
-        would tilt the decisions: who is compared with more of one class looks more like the other. Each process looks
-        at its own instances, as in training.
+        would tilt the decisions: batch statistics shift with the class balance. Each process uses its own
+        instances, as in training.
         """
         if self.averaged is None or not self.config.evaluate_average:
             return
@@ -378,46 +378,14 @@ class Training:
     # ------------------------------------------------------------ predictions
 
     @torch.no_grad()
-    def predict(self, instances: Tensor) -> Float[Tensor, "rows classes"]:
-        """Log-probabilities of instances as they lie, in the plain view, by the network that is evaluated."""
-        return self.method.log_probs(self._logits(instances), self.state)
-
-    def judged(self, instances: Tensor) -> Float[Tensor, "rows classes"]:
-        """The predictions that test scores are of: as if all classes were as frequent, where their shares are told."""
-        return balanced_posterior(self.predict(instances), self.config.shares)
-
-    def predict_groups(self, instances: Any, groups: Any) -> Float[Tensor, "groups classes"]:
-        """What groups of instances are, in the plain view, by the networks that are evaluated."""
-        modules = self.averaged_modules if self._evaluates_average else self.modules
-        read = partial(self.method.group_probs, modules=modules)
-        return group_probs_of(instances_of(instances), Groups.of(groups), self._outputs, read)
-
-    @property
-    def _evaluates_average(self) -> bool:
-        return self.config.evaluate_average and self.averaged is not None
-
-    def _logits(self, instances: Tensor) -> Float[Tensor, "rows classes"]:
-        return self._outputs(instances).logits
-
-    def _outputs(self, instances: Tensor) -> Outputs:
-        model = self.averaged if self._evaluates_average and self.averaged is not None else self.model
-        was_training = model.training
-        forward = Forward(model.eval(), self.config, self.device, World())
-        outputs = forward(self._plain(instances))
-        model.train(was_training)
-        return outputs
-
-    def _plain(self, instances: Tensor) -> Tensor:
-        return self.views.plain(instances.to(self.device), torch.Generator(self.device))
-
-    @torch.no_grad()
     def _logits_of(self, numbers: Tensor) -> Tensor:
         pieces = torch.split(numbers, AT_ONCE)
-        return torch.cat([self._logits(self.data.instances.take(piece)) for piece in pieces])
+        return torch.cat([self.predict.outputs(self.data.instances.take(piece)).logits for piece in pieces])
 
     def _setup(self) -> Setup:
         generator = derived_generator("cpu", self.config.seed, "init")
-        instances = self._plain(self.data.instances.take(torch.zeros(1, dtype=torch.int64)))
+        first = self.data.instances.take(torch.zeros(1, dtype=torch.int64)).to(self.device)
+        instances = self.views.plain(first, torch.Generator(self.device))
         dtype = torch.float64 if self.config.precision == "float64" else torch.float32
         features = number_of_features(self.model, instances.to(dtype))
         return Setup(self.data, self.num_classes, features, self.device, generator)

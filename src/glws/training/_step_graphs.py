@@ -16,12 +16,10 @@ import torch
 from torch import Tensor
 
 from glws._launching import power_of_two
-from glws._objective import solved_by
 from glws.data import Batch, BatchPart
 from glws.data.augment import Views
-from glws.inference import AbstractForm
 from glws.inference._problem import skip_nan_check
-from glws.methods import GLWS, Outputs, Progress, Step
+from glws.methods import AbstractMethod, Outputs, Progress, Recordable, Recording, Step
 from glws.training._graphs import Replayed, padded_size, recorded, unnoticed
 from glws.training._meters import predicted_counts, row_of
 from glws.training._network import Forward
@@ -39,14 +37,14 @@ class StepMetrics(NamedTuple):
 
 
 class StepGraphs:
-    """Gradients of whole steps of `GLWS`, one graph for each shape of a batch.
+    """Gradients of whole steps, one graph for each shape of a batch, of a method that can say what a step reads.
 
     `values` are all instances, on the GPU. `teacher` is the moving average of the network, where there is one.
     """
 
     def __init__(
         self,
-        method: GLWS,
+        method: AbstractMethod,
         network: Forward,
         teacher: Forward | None,
         views: Views,
@@ -62,21 +60,19 @@ class StepGraphs:
 
         The instances of the batch are the numbers they have among all. `seed` gives the seed of each view.
         """
-        if batch.evidence is not None or self._method.is_starting(batch, progress):
+        recording = self._method.recording(batch, progress)
+        if recording is None or not all(form.is_capturable(self._values.device) for form in recording.forms):
             return None
-        forms = [form_of(part, self._method) for part in batch.parts]
-        if not all(form.is_capturable(self._values.device) for form in forms):
-            return None
-        arguments = _arguments(batch, forms)
-        key = (tuple(item.shape for item in arguments), *(_shape(form) for form in forms))
+        arguments = _arguments(batch, recording.forms)
+        key = (tuple(item.shape for item in arguments), *(_shape(form) for form in recording.forms))
         if key not in self._recorded:
-            self._recorded[key] = recorded("a step", lambda: self._record(batch, forms, arguments))
+            self._recorded[key] = recorded("a step", lambda: self._record(batch, recording, arguments))
         return self._recorded[key](arguments, seed)
 
-    def _record(self, batch: Batch, forms: Sequence[AbstractForm], arguments: Sequence[Tensor]) -> _Recorded:
+    def _record(self, batch: Batch, recording: Recording, arguments: Sequence[Tensor]) -> _Recorded:
         place = Packed(arguments, self._values.device)
         place.fill(arguments)
-        inside, generators = _Inside.of(place.views, batch, forms, self._method), dict[str, torch.Generator]()
+        inside, generators = _Inside.of(place.views, batch, recording), dict[str, torch.Generator]()
         learned = {n: weight for n, weight in self._network.call.named_parameters() if weight.requires_grad}
         aliases = {name: weight.detach().requires_grad_() for name, weight in learned.items()}
         names: list[str] = []
@@ -92,15 +88,10 @@ class StepGraphs:
             predicted = predicted_counts(step.seen(), inside.is_real)
             return row_of(step.notes.values(), loss.device), predicted, *gradients
 
-        for name in self._drawn():
+        for name in recording.views:
             generators[name] = torch.Generator(self._values.device)
         made = unnoticed(self._network.model, self._values.device, lambda: Replayed(once, list(generators.values())))
         return _Recorded(place, made, generators, names, list(learned.values()))
-
-    def _drawn(self) -> list[str]:
-        """The views that a step looks at, the one that is trained on first."""
-        method = self._method
-        return list(dict.fromkeys([method.m_step] + ([] if method.e_step == "same" else ["weak"])))
 
     def _step(self, inside: _Inside, aliases: dict[str, Tensor], generators: dict[str, torch.Generator]) -> Step:
         instances = self._values[inside.numbers]
@@ -123,21 +114,10 @@ def _clipped(step: Step, gradients: Sequence[Tensor], most: float) -> tuple[Tens
     return torch._foreach_mul(list(gradients), (most / (norm + 1e-6)).clamp_max(1.0))
 
 
-def form_of(part: BatchPart, method: GLWS) -> AbstractForm:
-    """What is known of a part of the batch, in the form that `em_loss` would ask for."""
-    weak: Any = part.weak
-    if method.multiclass == "per_class" and hasattr(weak, "per_class"):
-        return weak.per_class().form(part.lengths.repeat_interleave(weak.num_classes))  # type: ignore[no-any-return]
-    if method.multiclass in ("joint", "tilted") and hasattr(weak, "solved_by"):
-        weak = solved_by(weak, method.multiclass)
-    form: AbstractForm = weak.form(part.lengths)
-    return form
-
-
 # ---------------------------------------------------------------- what is sent
 
 
-def _arguments(batch: Batch, forms: Sequence[AbstractForm]) -> list[Tensor]:
+def _arguments(batch: Batch, forms: Sequence[Recordable]) -> list[Tensor]:
     """Everything about a step that the device has to be told, in shapes of which there are few."""
     rows = len(batch.instances)
     padded = torch.arange(padded_size(rows))
@@ -195,36 +175,17 @@ class _Inside:
     parts: tuple[BatchPart, ...]
 
     @classmethod
-    def of(cls, views: Sequence[Tensor], batch: Batch, forms: Sequence[AbstractForm], method: GLWS) -> _Inside:
+    def of(cls, views: Sequence[Tensor], batch: Batch, recording: Recording) -> _Inside:
         """In these places, which `_arguments` fills."""
         left = iter(views)
         numbers, is_real = next(left), next(left)
         tables = [(next(left), next(left)) for _ in batch.parts]
-        placed = [form.with_tensors(left) for form in forms]
+        placed = recording.stand_ins([form.with_tensors(left) for form in recording.forms])
         parts = [
-            replace(part, rows=rows, lengths=lengths, weak=_stand_in(part, method, form))
-            for part, (rows, lengths), form in zip(batch.parts, tables, placed, strict=True)
+            replace(part, rows=rows, lengths=lengths, weak=weak)
+            for part, (rows, lengths), weak in zip(batch.parts, tables, placed, strict=True)
         ]
         return cls(numbers, is_real, tuple(parts))
-
-
-@dataclass(frozen=True, eq=False)
-class _Asked:
-    """A form in the place of the weak labels that it was made of, for `em_loss`, which asks again."""
-
-    form: AbstractForm
-
-    def per_class(self) -> AbstractForm:
-        return self.form
-
-    def solved_by(self, method: str) -> AbstractForm:
-        return self.form
-
-
-def _stand_in(part: BatchPart, method: GLWS, form: AbstractForm) -> Any:
-    """`em_loss` takes a form as it takes weak labels, unless it is to ask these for another one."""
-    asked = {"per_class": "per_class", "joint": "solved_by", "tilted": "solved_by"}.get(method.multiclass)
-    return _Asked(form) if asked is not None and hasattr(part.weak, asked) else form
 
 
 @dataclass(frozen=True, eq=False)

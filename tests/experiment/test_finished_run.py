@@ -18,8 +18,8 @@ from pyarrow import parquet
 from glws.cli import run
 from glws.data import read_table
 from glws.errors import RunError
-from glws.experiment import posterior_labels, predictions
-from glws.experiment._labels import trained_state
+from glws.experiment import FinishedRun
+from glws.experiment._finished_run import trained_state
 from glws.kinds import AbstractSupervision, ClassCounts, Proportions, Unlabeled
 from glws.training import RunFolder, latest
 
@@ -81,7 +81,7 @@ def by_row(columns: dict[str, Any], classes: tuple[str, ...]) -> Any:
 def test_a_run_that_was_told_shares_decides_as_it_was_judged(tmp_path: Path, mixed: tuple[Path, Path]) -> None:
     _, table = mixed
     folder = train(tmp_path / "run", "--data", str(table), "data.held_out=0", "training.shares=[0.6, 0.3, 0.1]")
-    columns = predictions(folder, table)
+    columns = FinishedRun.open(folder).predict(table)
     weighed = by_row(columns, NAMES) / [0.6, 0.3, 0.1]
     assert columns["label"].tolist() == [NAMES[k] for k in weighed.argmax(1)]
     assert columns["label"].tolist() != [NAMES[k] for k in by_row(columns, NAMES).argmax(1)]
@@ -101,20 +101,20 @@ def written_down(weak: AbstractSupervision, group: int, probs: Any) -> tuple[flo
 def test_predictions_are_those_of_the_stored_network(mixed: tuple[Path, Path]) -> None:
     folder, table = mixed
     features = np.loadtxt(table.parent / "mixed.csv", delimiter=",", skiprows=1, usecols=(0, 1))
-    columns = predictions(folder, table)
+    columns = FinishedRun.open(folder).predict(table)
     assert columns["row"].tolist() == list(range(12))
     expected = predicted_by_hand(folder, features)
     assert np.abs(by_row(columns, NAMES) - expected).max() < 1e-5  # float32 network
     assert columns["label"].tolist() == [NAMES[k] for k in expected.argmax(1)]
-    assert {name: column.tolist() for name, column in predictions(folder, None).items()} == {
+    assert {name: column.tolist() for name, column in FinishedRun.open(folder).predict(None).items()} == {
         name: column.tolist() for name, column in columns.items()
     }
 
 
 def test_labels_of_every_kind_are_those_of_writing_all_labelings_down(mixed: tuple[Path, Path]) -> None:
     folder, path = mixed
-    columns, table = posterior_labels(folder, path), read_table(path)
-    probs = by_row(predictions(folder, path), NAMES)
+    columns, table = FinishedRun.open(folder).label(path), read_table(path)
+    probs = by_row(FinishedRun.open(folder).predict(path), NAMES)
     groups = defaultdict(list)
     for place, key in enumerate(zip(columns["kind"], columns["group"], strict=True)):
         groups[tuple(map(str, key))].append(place)
@@ -139,8 +139,8 @@ def test_labels_of_every_kind_are_those_of_writing_all_labelings_down(mixed: tup
 
 def test_a_projection_has_the_expected_count_and_each_instance_by_itself(mixed: tuple[Path, Path]) -> None:
     folder, path = mixed
-    columns = posterior_labels(folder, path)
-    probs = by_row(predictions(folder, path), NAMES)
+    columns = FinishedRun.open(folder).label(path)
+    probs = by_row(FinishedRun.open(folder).predict(path), NAMES)
     for site, rate in (("s0", 0.5), ("s1", 0.25)):
         places = np.flatnonzero((columns["kind"] == "Unlabeled") & (columns["group"] == site))
         bird, rows = columns["p(bird)"][places], columns["row"][places]
@@ -154,7 +154,7 @@ def test_a_projection_has_the_expected_count_and_each_instance_by_itself(mixed: 
 def test_new_instances_need_neither_weak_labels_nor_the_old_data(tmp_path: Path) -> None:
     table = write_table(tmp_path)
     folder = train(tmp_path / "run", "--data", str(table))
-    before = predictions(folder, table)
+    before = FinishedRun.open(folder).predict(table)
     lines = (tmp_path / "bags.csv").read_text().splitlines()
     (tmp_path / "new.csv").write_text("\n".join(["f1,f2", *(",".join(line.split(",")[1:3]) for line in lines[3:6])]))
     (tmp_path / "new.yaml").write_text("data: new.csv\nfeatures: [f1, f2]\nclasses: [benign, malignant]\n")
@@ -174,7 +174,7 @@ def test_labels_of_a_new_table_are_by_the_scaling_of_the_old_one(tmp_path: Path,
     moved = [",".join([str(10 * float(x) + 7), str(float(y) - 3), *rest]) for x, y, *rest in rows]
     (tmp_path / "mixed.csv").write_text("\n".join([header, *moved]) + "\n")
     (tmp_path / "mixed.yaml").write_text(table.read_text())
-    columns = posterior_labels(folder, tmp_path / "mixed.yaml")
+    columns = FinishedRun.open(folder).label(tmp_path / "mixed.yaml")
     chosen = (columns["kind"] == "Labels") & (columns["entropy"] > 0)  # of rows by themselves, without a label
     features = np.array([[float(cell) for cell in line.split(",")[:2]] for line in moved])
     expected = predicted_by_hand(folder, features)[columns["row"][chosen]]
@@ -199,7 +199,7 @@ def test_what_a_method_rescales_is_rescaled(tmp_path: Path) -> None:
     folder = train(tmp_path / "run", "--data", str(table), "--method", "vpu", "data.held_out=0")
     features = np.array([[float(cell) for cell in line.split(",")[1:3]] for line in lines[1:]])
     raw = predicted_by_hand(folder, features)[:, 1]
-    columns = predictions(folder, table)
+    columns = FinishedRun.open(folder).predict(table)
     assert raw.max() < 0.95
     assert columns["p(malignant)"] == pytest.approx(raw / raw.max(), abs=1e-5)
     assert list(trained_state(RunFolder.open(folder))) == ["log_greatest"]
@@ -237,13 +237,17 @@ def test_bags_are_predicted_by_the_stored_attention(tmp_path: Path) -> None:
     wanted = bags_by_hand(
         folder, [[float(cell) for cell in line[1:3]] for line in lines[1:]], np.array(lines[1:])[:, 0]
     )
-    for columns in (predictions(folder, None), predictions(folder, table), posterior_labels(folder, None)):
+    for columns in (
+        FinishedRun.open(folder).predict(None),
+        FinishedRun.open(folder).predict(table),
+        FinishedRun.open(folder).label(None),
+    ):
         order = np.argsort(columns["row"], kind="stable")
         assert columns["group_p(malignant)"][order] == pytest.approx(wanted, abs=1e-5)
         assert columns["group_p(benign)"][order] == pytest.approx(1 - wanted, abs=1e-5)
     assert len(set(wanted.round(6))) == 12
     table.write_text(text[: text.index("group: bag")])  # without groups there are instances alone
-    assert list(predictions(folder, table)) == ["row", "label", "p(benign)", "p(malignant)"]
+    assert list(FinishedRun.open(folder).predict(table)) == ["row", "label", "p(benign)", "p(malignant)"]
 
 
 def test_images_are_labeled(tmp_path: Path) -> None:
@@ -261,7 +265,7 @@ def test_images_are_labeled(tmp_path: Path) -> None:
         "group: bag\nkind: proportions\nweak: {count: n}\n"
     )
     folder = train(tmp_path / "run", "--data", str(table), "data.held_out=0")
-    columns = posterior_labels(folder, table)
+    columns = FinishedRun.open(folder).label(table)
     assert columns["row"].tolist() == list(range(8))
     assert columns["group"].tolist() == ["b0"] * 4 + ["b1"] * 4
     assert (columns["joint_label"] == "light").sum() == 4
@@ -310,9 +314,9 @@ def test_data_of_other_features_are_refused(mixed: tuple[Path, Path], tmp_path: 
     folder, path = mixed
     (tmp_path / "mixed.csv").write_text((path.parent / "mixed.csv").read_text())
     (tmp_path / "swapped.yaml").write_text(MIXED.replace("[f1, f2]", "[f2, f1]"))
-    for use in (predictions, posterior_labels):
+    for use in (FinishedRun.predict, FinishedRun.label):
         with pytest.raises(RunError, match="was trained with the feature f1 where the data has f2"):
-            use(folder, tmp_path / "swapped.yaml")
+            use(FinishedRun.open(folder), tmp_path / "swapped.yaml")
 
 
 COUNTED = """\
@@ -337,7 +341,7 @@ def test_labels_say_how_far_approximate_posteriors_may_be_off(tmp_path: Path) ->
     (tmp_path / "counted.yaml").write_text(COUNTED)
     folder = train(tmp_path / "run", "--data", str(tmp_path / "counted.yaml"), "data.held_out=0.5")
     told = list[str]()
-    columns = posterior_labels(folder, tmp_path / "counted.yaml", report=told.append)
+    columns = FinishedRun.open(folder).label(tmp_path / "counted.yaml", report=told.append)
     errors = columns["approximation_error"]
     assert ((errors > 0) == ~np.isin(columns["group"], ["b1", "b4"])).all()
     assert errors.max() < 0.1
@@ -353,5 +357,5 @@ def test_labels_say_how_far_approximate_posteriors_may_be_off(tmp_path: Path) ->
 
 def test_labels_from_exact_posteriors_have_no_column_of_errors(mixed: tuple[Path, Path]) -> None:
     told = list[str]()
-    assert "approximation_error" not in posterior_labels(*mixed, report=told.append)
+    assert "approximation_error" not in FinishedRun.open(mixed[0]).label(mixed[1], report=told.append)
     assert told == []

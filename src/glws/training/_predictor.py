@@ -1,0 +1,71 @@
+"""`Predictor`: what a trained network says of instances, and of whole groups, read as its method reads it."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from glws.data import Groups, instances_of
+from glws.data.augment import Views
+from glws.evaluation import balanced_posterior
+from glws.methods import AbstractMethod, Outputs, State
+from glws.training._config import TrainingConfig
+from glws.training._evaluate import group_probs_of
+from glws.training._network import Forward, ready
+from glws.training._world import World
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """A network with what its method needs to read it; called with instances it gives log-probabilities.
+
+    Instances are as the data hold them, and are seen in the plain view, on the `device`. `state` is what the method
+    remembers, `modules` are its own networks. `config` says the precision and the `shares` of the classes.
+    """
+
+    model: nn.Module
+    config: TrainingConfig
+    device: torch.device
+    views: Views
+    method: AbstractMethod
+    state: State
+    modules: nn.ModuleDict
+
+    @torch.no_grad()
+    def __call__(self, instances: Tensor) -> Float[Tensor, "rows classes"]:
+        """Log-probabilities of the classes."""
+        return self.method.log_probs(self.outputs(instances).logits, self.state)
+
+    def for_scores(self, instances: Tensor) -> Float[Tensor, "rows classes"]:
+        """The predictions that test scores are of: as if all classes were as frequent, where their shares are told."""
+        return balanced_posterior(self(instances), self.config.shares)
+
+    @torch.no_grad()
+    def outputs(self, instances: Tensor) -> Outputs:
+        """What the network itself gives: logits, and the input of its last layer."""
+        seen = self.views.plain(instances.to(self.device), torch.Generator(self.device))
+        was_training = self.model.training
+        outputs = Forward(self.model.eval(), self.config, self.device, World())(seen)
+        self.model.train(was_training)
+        return outputs
+
+    def group_probs(self, instances: Any, groups: Any) -> Float[Tensor, "groups classes"]:
+        """What whole groups are; instances and groups are what `WeakDataset` takes for them.
+
+        Methods that predict instances only raise `DataError`.
+        """
+        read = partial(self.method.group_probs, modules=self.modules)
+        return group_probs_of(instances_of(instances), Groups.of(groups), self.outputs, read)
+
+    def in_float64(self) -> Predictor:
+        """A copy on the CPU that computes in float64."""
+        config, device = replace(self.config, precision="float64", speed="eager", device="cpu"), torch.device("cpu")
+        model, modules = ready(deepcopy(self.model), config, device), ready(deepcopy(self.modules), config, device)
+        state = {name: value.cpu() for name, value in self.state.items()}
+        return replace(self, model=model.eval(), modules=modules.eval(), config=config, device=device, state=state)
