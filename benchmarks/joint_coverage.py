@@ -1,8 +1,8 @@
-"""Whether the error that count vectors report covers the true one: `python -m benchmarks.joint_coverage [--write]`.
+"""How often the error estimate of joint counts covers the true error: `python -m benchmarks.joint_coverage [--write]`.
 
-Random groups of 2 to 15 classes and up to 400 instances, soft, sharp, mixed, near one-hot with mistakes, and with heavy
-tails; counts of labels drawn from the predictions, or that have nothing to do with them. The truth is the recursion
-over all count vectors. `--write` puts the table into docs/joint-counts.md.
+Random groups of 2 to 15 classes and up to 400 instances. Predictions are soft, sharp, mixed, near one-hot with mistakes,
+or heavy-tailed; counts are those of labels drawn from the predictions, or unrelated to them. The reference is the
+recursion over all count vectors. `--write` puts the table into docs/measurements/joint-counts.md.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from glws.inference._joint.live import live_posterior
 from glws.inference._joint.saddle import corrected_posterior, tilted_posterior
 from glws.inference._joint.tilting import tilted
 
-PAGE = Path(__file__).parent.parent / "docs" / "joint-counts.md"
+PAGE = Path(__file__).parent.parent / "docs" / "measurements" / "joint-counts.md"
 MARKS = ("<!-- table: benchmarks/joint_coverage.py --write -->", "<!-- end of coverage -->")
 AT_ONCE = 16
 LONGEST = {2: 400, 3: 150, 4: 60, 5: 40, 7: 24, 10: 20, 15: 16}

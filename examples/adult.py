@@ -1,6 +1,6 @@
 """Adult: who earns more than 50,000 dollars, learned from counts of bags of 100 people and from no single label.
 
-python examples/adult.py FOLDER                  # with adult.data.gz and adult.test.gz; writes into docs/tables.md
+python examples/adult.py FOLDER                  # with adult.data.gz and adult.test.gz; writes into docs/measurements/tables.md
 python examples/adult.py FOLDER --seeds 1 --out x.md
 """
 

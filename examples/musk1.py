@@ -1,6 +1,6 @@
 """MUSK1: which molecules are musks, learned from bags of their shapes; the accuracy of the label of held-out bags.
 
-python examples/musk1.py FILE                    # musk1.npz with X, bag and y_bag; writes into docs/tables.md
+python examples/musk1.py FILE                    # musk1.npz with X, bag and y_bag; writes into docs/measurements/tables.md
 python examples/musk1.py FILE --repetitions 1 --out x.md
 """
 

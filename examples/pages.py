@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
-PAGE = Path(__file__).parent.parent / "docs" / "tables.md"
+PAGE = Path(__file__).parent.parent / "docs" / "measurements" / "tables.md"
 
 
 def rewrite(page: Path, name: str, text: str) -> None:
