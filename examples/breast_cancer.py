@@ -24,12 +24,12 @@ SEED = 0
 
 DESCRIPTION = """\
 data: bags.csv
-features: ["mean *", "* error", "worst *"]  # columns, by their names or by patterns
+features: ["mean *", "* error", "worst *"]  # column names or patterns
 classes: [benign, malignant]
-group: bag                                  # rows with the same value belong together
-kind: proportions                           # what is known: how many of a bag are malignant
+group: bag                                  # rows with the same value form a group
+kind: proportions                           # the kind of weak label: counts per bag
 weak: {count: malignant_in_bag}
-label: truth                                # for evaluation only; leave it out where nobody knows
+label: truth                                # true labels, for evaluation only; leave out if unknown
 """
 
 
