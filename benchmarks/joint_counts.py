@@ -1,8 +1,8 @@
 """Error and time of the approximations for counts of many classes: `python -m benchmarks.joint_counts [--write]`.
 
-Prints the tables of docs/measurements/joint-counts.md; `--write` puts them there, between the two marks. Predictions are
-the softmax of Gaussian logits; counts are those of labels drawn from the predictions. Times are medians of interleaved
-runs on one thread; compare ratios only.
+Prints the tables of docs/measurements/joint-counts.md; `--write` puts them there, between the two marks. Predictions
+are the softmax of Gaussian logits; counts are those of labels drawn from the predictions. Times are medians of
+interleaved runs on one thread; compare ratios only.
 """
 
 from __future__ import annotations

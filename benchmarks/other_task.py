@@ -1,11 +1,11 @@
-"""A cell's plan on another task, judged on training images: where held-out weak labels cannot compare plans.
+"""Train a cell's plan on another task, and evaluate it on held-out training images.
 
     python -m benchmarks.other_task positive_unlabeled mnist positives=500 --positive 0,2,4,6,8
     python -m benchmarks.other_task positive_unlabeled mnist positives=500 --positive 0,2,4,6,8 -o draw.count=expected
 
-Other classes are positive than in the cell. Weak data are drawn from two thirds of the training images, the accuracy is
-that on the others, at ten times during training. The test images are not read. What takes long may be cut off and asked
-again: with --run it goes on.
+This compares plans if held-out weak labels cannot. Other classes are positive than in the cell. Weak data are drawn
+from two thirds of the training images; the accuracy is that on the others, at ten times during training. The test
+images are not read. With --run, an interrupted command continues if it is repeated.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from reproduction.weakening import sets_singly
 
 
 def accuracies(given: argparse.Namespace) -> list[float]:
-    """In percent, by the metric of the setting."""
+    """The metric of the setting, in percent."""
     one = cell(given.setting, given.dataset, given.cell)
     if set(given.positive) == set(one.positive):
         raise SystemExit(f"{one.positive} is what the cell itself asks about")
@@ -55,7 +55,7 @@ def accuracies(given: argparse.Namespace) -> list[float]:
 
 
 def kept(given: argparse.Namespace) -> RunFolder | None:
-    """The folder of the run, if it is to be kept: a new one, or that of the same command."""
+    """The run folder with --run: a new one, or that of the same command."""
     if given.run is None:
         return None
     if not RunFolder.holds_run(given.run):
@@ -66,7 +66,7 @@ def kept(given: argparse.Namespace) -> RunFolder | None:
 
 
 def asked_for(given: argparse.Namespace) -> dict[str, Any]:
-    """What a run depends on."""
+    """The arguments that a run depends on."""
     return {name: value for name, value in vars(given).items() if name not in ("run", "folder", "device", "speed")}
 
 

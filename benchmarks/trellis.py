@@ -1,7 +1,7 @@
-"""The trellis on the CPU: compiled, in plain torch, and by a Python loop over groups; then how it grows.
+"""Time of the trellis on the CPU: compiled, plain torch, and a Python loop over groups; then by size.
 
-One thread; processor time; medians of runs that take turns, so that a busy machine slows all alike. Ratios are of the
-same run. The first run compiles, which is not counted.
+One thread, CPU time, medians of interleaved runs, so that a busy machine slows all of them. Ratios are within a run.
+The first run compiles and is not counted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Engine = Callable[[Problem], object]
 
 
 def random_dfa(states: int, classes: int, seed: int = 0) -> Automaton:
-    """One arc for each state and class."""
+    """A random automaton with one arc for each state and class."""
     targets = np.random.default_rng(seed).integers(0, states, (states, classes))
     targets[:, 0] = np.roll(np.arange(states), 1)  # every state is reached
     arcs = [(state, symbol, int(targets[state, symbol])) for state in range(states) for symbol in range(classes)]
@@ -57,7 +57,7 @@ def loop(asked: Problem) -> object:
 
 
 def milliseconds(engines: dict[str, tuple[Engine, int]], asked: Problem) -> dict[str, float]:
-    """The median of each engine's runs; the runs of all engines take turns."""
+    """The median of each engine's runs; all engines take turns."""
     times: dict[str, list[float]] = {name: [] for name in engines}
     rounds = max(runs for _, runs in engines.values())
     for turn in range(rounds):

@@ -215,7 +215,7 @@ SETTINGS: dict[str, Setting] = {
         prior=0.4,
     ),
 }
-"""Every setting, in the order of the page. Sizes are those that `glws train` takes for digits."""
+"""Every setting, in the order of the page. Sizes are those of `glws train` on digits."""
 
 
 # ---------------------------------------------------------------- one run

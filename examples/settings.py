@@ -141,7 +141,7 @@ def run(setting: Setting, digits: Digits, seed: int, epochs: int | None = None) 
 
 
 def of_all(num_classes: int, function: Callable[..., Weakened], *arguments: Any, **keywords: Any) -> Simulate:
-    """A setting drawn from all the training instances."""
+    """A setting simulated from all training instances."""
     return lambda digits, generator: (
         digits.inputs,
         function(digits.labels[num_classes], *arguments, generator=generator, **keywords),
@@ -149,7 +149,7 @@ def of_all(num_classes: int, function: Callable[..., Weakened], *arguments: Any,
 
 
 def of_scored(function: Callable[..., Weakened], *arguments: Any, **keywords: Any) -> Simulate:
-    """A setting drawn from the instances with a confidence."""
+    """A setting simulated from the instances with a confidence."""
 
     def simulate(digits: Digits, generator: torch.Generator) -> tuple[Tensor, Weakened]:
         inputs, labels, confidence = digits.scored(generator)
@@ -159,7 +159,7 @@ def of_scored(function: Callable[..., Weakened], *arguments: Any, **keywords: An
 
 
 def positives_against_unlabeled(record: Weakened) -> Weakened:
-    """The start of positive-unlabeled training: the unlabeled taken for negatives, only to rank the instances."""
+    """Positives and unlabeled instances as negatives, for the first epochs; this ranks the instances."""
     positives, unlabeled = (groups.indices for groups in record.groups)
     labels = torch.cat([torch.ones_like(positives), torch.zeros_like(unlabeled)])
     return Weakened(Groups.of(torch.cat([positives, unlabeled])[:, None]), Labels.of(labels, 2), {})
@@ -251,7 +251,7 @@ COMPARISONS = [comparison(prior, ties) for ties in ("half", "paper", "code") for
 
 
 def mixed_parts(digits: Digits, generator: torch.Generator) -> dict[str, Weakened]:
-    """Counts on some bags, candidate sets on some instances, 20 true labels."""
+    """Counts of some bags, candidate sets of some instances, and 20 true labels."""
     labels = digits.labels[10]
     counts = weaken.class_proportions(labels, 10, 12, 10, 2, generator=generator)
     sets = weaken.partial_labels(labels, 10, 0.5, generator=generator)
