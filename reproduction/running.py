@@ -154,8 +154,8 @@ def weak_data(
     order = torch.randperm(len(labels), generator=derived_generator("cpu", run.seed, "held out"))
     away, kept = order.tensor_split([round(run.held_out * len(order))])
     sides = [(images[side], labels[side], None if scores is None else scores[side]) for side in (kept, away)]
-    judged = partial(_drawn, one, run, replace(made, weaken={**made.weaken, **_more_bags(one)}))
-    return drawn(*sides[0], "weaken"), _as_samples(judged(*sides[1], "weaken what is held out"))
+    drawn_held_out = partial(_drawn, one, run, replace(made, weaken={**made.weaken, **_more_bags(one)}))
+    return drawn(*sides[0], "weaken"), _as_samples(drawn_held_out(*sides[1], "weaken what is held out"))
 
 
 def _more_bags(one: Cell) -> dict[str, int]:
