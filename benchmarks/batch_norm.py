@@ -27,7 +27,7 @@ from glws.models import WideResNet
 from glws.training import Forward, Observer, Snapshots, Training, TrainingConfig, World
 from reproduction.weakening import sets_singly
 
-TRAINED, JUDGED, SETTLED_BY, AT_ONCE = 36_000, 10_000, 8192, 128
+TRAINED, EVALUATED, SETTLED_BY, AT_ONCE = 36_000, 10_000, 8192, 128
 
 
 def half_size_views() -> Views:
@@ -60,8 +60,8 @@ def report(given: argparse.Namespace) -> None:
         network.settle(getattr(look, view)(images[some], generator) for some in mixed)
 
     def evaluate(name: str) -> None:
-        seen = torch.cat([training.predict(some) for some in images[TRAINED:][:JUDGED].split(1024)])
-        found = scores(seen, labels[TRAINED:][:JUDGED])
+        seen = torch.cat([training.predict(some) for some in images[TRAINED:][:EVALUATED].split(1024)])
+        found = scores(seen, labels[TRAINED:][:EVALUATED])
         percent = [found.auc, *found.per_class, found.balanced_accuracy]
         print(f"{name:34s}" + "".join(f"{100 * (each or 0):10.1f}" for each in percent), flush=True)
 

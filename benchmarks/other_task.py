@@ -49,7 +49,7 @@ def accuracies(given: argparse.Namespace) -> list[float]:
         snapshots=Snapshots(kept(given), made.config.save_every),
     )
     if fitted.stopped_by is not None:
-        raise SystemExit("stopped" + ("" if given.run is None else "; asked again, it goes on"))
+        raise SystemExit("stopped" + ("" if given.run is None else "; the same command continues"))
     name = f"test_{one.metric}"
     return [100 * row[name] for row in fitted.history if name in row]
 
@@ -80,10 +80,10 @@ if __name__ == "__main__":
     parser.add_argument("--epochs", type=int, help="instead of the paper's")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--speed", default="eager")
-    parser.add_argument("--run", type=Path, metavar="FOLDER", help="keep it here; asked again it goes on")
+    parser.add_argument("--run", type=Path, metavar="FOLDER", help="keep the run here; the same command continues it")
     parser.add_argument("--folder", type=Path, default=Path("data"))
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
-    found = accuracies(asked)
-    what = [asked.setting, asked.dataset, asked.cell, *asked.o]
+    found = accuracies(arguments)
+    what = [arguments.setting, arguments.dataset, arguments.cell, *arguments.o]
     print(*what, f"{found[-1]:.2f}", "of", " ".join(f"{each:.2f}" for each in found), flush=True)

@@ -34,7 +34,7 @@ DEFAULTS: dict[str, Any] = {
 }
 """Fields that may be missing."""
 RUNTIME = "runtime.json"
-"""The times of `python -m reproduction runtime`, beside the runs."""
+"""The times of `python -m reproduction runtime`, next to the runs."""
 REMEDY = "remove the line, and run it again"
 
 
