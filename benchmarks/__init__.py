@@ -1,1 +1,1 @@
-"""Measurements of speed and memory, next to peers; not part of the package."""
+"""Measurements of speed and memory, next to other libraries; not part of the package."""

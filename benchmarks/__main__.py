@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: time and memory of every engine, next to the other libraries that are installed."""
+"""`python -m benchmarks`: time and memory of every engine, next to other installed libraries."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def measure(
 
 
 def _read_sizes(task: str, text: str | None) -> Mapping[str, list[int]]:
-    """The sizes asked for, by table; they are of the table that carries the name of the task."""
+    """The given sizes, for the table with the name of the task."""
     if task not in FAMILY_NAMES:
         raise UsageError(f"--task must be one of {', '.join(FAMILY_NAMES)}, found {task!r}")
     if text is None:

@@ -1,11 +1,11 @@
-"""What augmentation adds to a training step on a CUDA device, and whether it computes there what it does on the CPU.
+"""Cost of augmentation in a training step on CUDA, and its agreement with the CPU.
 
     python -m benchmarks.augmentation [--json FILE]
 
 A step is forward, cross-entropy, backward and AdamW on one view of 128 images under bfloat16 autocast, channels last.
 "With views" fetches the batch from bytes on the device and makes its weak and its strong view first. Times are medians
-between CUDA events, the queue drained before each, so host time counts where it holds up the device. Steps are timed
-as they are, with the views replayed from a captured graph, and replayed as a whole: the device alone.
+between CUDA events, with an empty queue before each, so host time counts if the device waits for it. Steps are timed
+eagerly, with the views replayed from a graph, and replayed as a whole (device time only).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def median_ms(call: Callable[[], object], repeats: int = 60, warmup: int = 10) -
 
 
 def captured(call: Callable[[], Result], generator: torch.Generator) -> tuple[Callable[[], object], Result]:
-    """A call recorded as a graph: what replays it, and where its result then lies."""
+    """Record a call as a graph; return its replay and the tensor with the result."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):

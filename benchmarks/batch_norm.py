@@ -1,11 +1,11 @@
-"""What the statistics of batch norm of a moving average should be of: which instances, in which shares, in which view.
+"""Compare batch norm statistics for a moving average: which instances, class shares and view.
 
     python -m benchmarks.batch_norm --positive 0,1,8,9 --folder data
 
-Two unlabeled sets of CIFAR-10 in half size and a small wide network, at a constant rate, by a moving average, as the
-paper's cell of 10,000 is planned. After training, the average is judged with statistics of several sorts, on training
-images that were kept apart: the area under the curve, how many of each class are found, and the balanced accuracy, in
-percent. The test images are not read. About ten minutes on one core.
+Two unlabeled sets of CIFAR-10 at half size and a small wide network, at a constant rate, with a moving average, as in
+the plan of the paper's cell of 10,000. After training, the average is evaluated with several statistics on held-out
+training images: AUC, accuracy per class and balanced accuracy, in percent. The test images are not read. About ten
+minutes on one core.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from glws.models import WideResNet
 from glws.training import Forward, Observer, Snapshots, Training, TrainingConfig, World
 from reproduction.weakening import sets_singly
 
-TRAINED, JUDGED, SETTLED_BY, AT_ONCE = 36_000, 10_000, 8192, 128
+TRAINED, EVALUATED, SETTLED_BY, AT_ONCE = 36_000, 10_000, 8192, 128
 
 
 def half_size_views() -> Views:
-    """Those of CIFAR-10, with crops of half the width."""
+    """The views of CIFAR-10, with crops of half the width."""
     look = views("cifar10")
     weak, strong = (Chain((Crop(2), *view.steps[1:])) for view in (look.weak, look.strong))  # type: ignore[attr-defined]
     return replace(look, weak=weak, strong=strong)
 
 
 def report(given: argparse.Namespace) -> None:
-    """Trains, and prints a line for each sort of statistics."""
+    """Train, and print a line for each choice of statistics."""
     train = load("cifar10", given.folder, verify=False).train
     images = avg_pool2d(torch.as_tensor(train.inputs).float(), 2).round().to(torch.uint8)
     labels = torch.isin(torch.as_tensor(train.labels), torch.tensor(given.positive)).long()
@@ -59,23 +59,23 @@ def report(given: argparse.Namespace) -> None:
         mixed = chosen[torch.randperm(len(chosen), generator=generator)].split(AT_ONCE)
         network.settle(getattr(look, view)(images[some], generator) for some in mixed)
 
-    def judge(sort: str) -> None:
-        seen = torch.cat([training.predict(some) for some in images[TRAINED:][:JUDGED].split(1024)])
-        found = scores(seen, labels[TRAINED:][:JUDGED])
+    def evaluate(name: str) -> None:
+        seen = torch.cat([training.predict(some) for some in images[TRAINED:][:EVALUATED].split(1024)])
+        found = scores(seen, labels[TRAINED:][:EVALUATED])
         percent = [found.auc, *found.per_class, found.balanced_accuracy]
-        print(f"{sort:34s}" + "".join(f"{100 * (each or 0):10.1f}" for each in percent), flush=True)
+        print(f"{name:34s}" + "".join(f"{100 * (each or 0):10.1f}" for each in percent), flush=True)
 
-    print(f"{'statistics of':34s}{'area':>10s}{'negatives':>10s}{'positives':>10s}{'balanced':>10s}")
-    judge("batches as they are trained on")
+    print(f"{'statistics of':34s}{'AUC':>10s}{'negatives':>10s}{'positives':>10s}{'balanced':>10s}")
+    evaluate("training batches")
     members = data.groups[0].indices[torch.randperm(2 * 8000, generator=generator)]
     for view in ("strong", "weak", "plain"):
         settle(members[:SETTLED_BY], view)
-        judge(f"half positives, {view} view")
+        evaluate(f"half positives, {view} view")
     sides = [members[labels[members] == k] for k in (0, 1)]
     for share in (0.2, 0.36, 0.64):
         number = round(share * SETTLED_BY)
         settle(torch.cat([sides[0][: SETTLED_BY - number], sides[1][:number]]), "plain")
-        judge(f"{share:.0%} positives, plain view")
+        evaluate(f"{share:.0%} positives, plain view")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""How long counts take: `python -m benchmarks.counts`, one thread, medians of interleaved runs.
+"""Time of counts: `python -m benchmarks.counts`, one thread, medians of interleaved runs.
 
-Likelihood and all posteriors of a batch. Times vary from machine to machine and from minute to minute; what compares is
-the last column of each method: how many passes of `torch.sigmoid` (float64) over the same tensor the call is worth.
-`--thresholds` measures where one method overtakes another instead, for `src/glws/inference/_counts/thresholds.py`.
+Likelihood and all posteriors of a batch. Times vary between machines and runs; compare the last column of each method:
+the time in passes of `torch.sigmoid` (float64) over the same tensor. `--thresholds` instead measures the size at which
+one method becomes faster than another, for `src/glws/inference/_counts/thresholds.py`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def interleaved(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
 
 
 def _repeats(call: Callable[[], object]) -> int:
-    """So many that one turn takes about 20 ms; also warms up."""
+    """The number of calls that take about 20 ms; also warms up."""
     call()
     start = time.perf_counter()
     call()
@@ -136,13 +136,13 @@ def torch_recursion_against_frequencies(instances: int) -> dict[str, Callable[[]
 
 
 def product_against_power_sums(variance: int) -> dict[str, Callable[[], object]]:
-    """ψ and the posteriors of one group in which every r(1-r) is 0.2."""
+    """ψ and the posteriors of one group with all r(1-r) equal to 0.2."""
     small = np.full(variance * 5, 0.2764) * np.where(np.arange(variance * 5) % 2, 1.0, -1.0)
     return by_product_and_by_power_sums(small, float(variance), series.num_terms(float(variance)))
 
 
 def product_against_a_short_series(instances: int) -> dict[str, Callable[[], object]]:
-    """The same of one group of which 4 are counted, each of a small probability."""
+    """The same for one group with a count of 4 and small probabilities."""
     small = np.linspace(0.0, 1.0, instances)
     small *= 4.0 / small.sum()
     variance = float((small * (1.0 - small)).sum())

@@ -1,4 +1,4 @@
-"""Kernels on a CUDA device against plain torch, and the trellis against the time its data takes to copy.
+"""Kernels on CUDA next to plain torch, and the trellis next to a copy of its data.
 
     python -m benchmarks.gpu [--json FILE] [--thresholds]
 
@@ -59,7 +59,7 @@ def graph_ms(call: Call) -> float:
 
 
 def difference(answer: Answer, expected: Answer) -> float:
-    """The largest: absolute in the marginals, relative in log-likelihoods above 1."""
+    """The largest difference: absolute in marginals, relative in log-likelihoods above 1."""
     scale = expected[0].abs().clamp(min=1.0)
     return max(float(((answer[0] - expected[0]) / scale).abs().max()), float((answer[1] - expected[1]).abs().max()))
 
@@ -84,7 +84,7 @@ def random_dfa(states: int, classes: int, seed: int = 0) -> Automaton:
 
 
 def counter(states: int, classes: int) -> Automaton:
-    """Counts class 0 up to states - 1 and class 1 resets; every state has a way on."""
+    """An automaton that counts class 0 up to states - 1; class 1 resets it."""
     arcs = []
     for s in range(states):
         arcs += [(s, 0, min(s + 1, states - 1), 0.0), (s, 1, 0, 0.0)]
@@ -112,7 +112,7 @@ def trellis(name: str, automaton: Automaton, dtype: torch.dtype, shape: tuple[in
 
 
 def copy_bandwidth() -> float:
-    """Bytes read and written a second by a large copy on the device."""
+    """Bytes per second, read and written, of a large copy on the device."""
     source = torch.randn(1 << 28, device="cuda")
     target = torch.empty_like(source)
     return 2 * source.nbytes / (median_ms(lambda: target.copy_(source), 10) * 1e-3)
@@ -133,7 +133,7 @@ def counts(name: str, problems: int, instances: int, dtype: torch.dtype, repeats
 
 
 def thresholds() -> None:
-    """Both ways to count, for `LONG` in `glws.inference._gpu.counts`."""
+    """Compare both count kernels, for `LONG` in `glws.inference._gpu.counts`."""
     for problems in (1, 64):
         for instances in (1024, 4096, 8192, 32768):
             for name, limit in (("one program", instances), ("many programs", 0)):

@@ -1,8 +1,8 @@
-"""How good the multi-class tilt is, and what it costs: `python -m benchmarks.joint_counts [--write]`.
+"""Error and time of the approximations for counts of many classes: `python -m benchmarks.joint_counts [--write]`.
 
-Prints the tables of docs/joint-counts.md; `--write` puts them there, between the two marks. Predictions are softmax of
-Gaussian logits; counts are those of labels drawn from the predictions. Times are medians of interleaved runs on one
-thread, and compare as ratios only.
+Prints the tables of docs/measurements/joint-counts.md; `--write` puts them there, between the two marks. Predictions
+are the softmax of Gaussian logits; counts are those of labels drawn from the predictions. Times are medians of
+interleaved runs on one thread; compare ratios only.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torch.nn.functional import one_hot
 from glws.inference import Exactly, JointCounts, PresenceSet, count_posterior
 from glws.inference._joint import exact, subsets
 
-PAGE = Path(__file__).parent.parent / "docs" / "joint-counts.md"
+PAGE = Path(__file__).parent.parent / "docs" / "measurements" / "joint-counts.md"
 MARKS = ("<!-- tables: benchmarks/joint_counts.py --write -->", "<!-- end of tables -->")
 GROUPS = 200
 Answer = tuple[Tensor, Tensor]

@@ -1,8 +1,8 @@
-"""Whether the error that count vectors report covers the true one: `python -m benchmarks.joint_coverage [--write]`.
+"""How often the error estimate of joint counts covers the true error: `python -m benchmarks.joint_coverage [--write]`.
 
-Random groups of 2 to 15 classes and up to 400 instances, soft, sharp, mixed, near one-hot with mistakes, and with heavy
-tails; counts of labels drawn from the predictions, or that have nothing to do with them. The truth is the recursion
-over all count vectors. `--write` puts the table into docs/joint-counts.md.
+Random groups of 2 to 15 classes and up to 400 instances. Predictions are soft, sharp, mixed, near one-hot with
+mistakes, or heavy-tailed; counts are those of labels drawn from the predictions, or unrelated to them. The reference is
+the recursion over all count vectors. `--write` puts the table into docs/measurements/joint-counts.md.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from glws.inference._joint.live import live_posterior
 from glws.inference._joint.saddle import corrected_posterior, tilted_posterior
 from glws.inference._joint.tilting import tilted
 
-PAGE = Path(__file__).parent.parent / "docs" / "joint-counts.md"
+PAGE = Path(__file__).parent.parent / "docs" / "measurements" / "joint-counts.md"
 MARKS = ("<!-- table: benchmarks/joint_coverage.py --write -->", "<!-- end of coverage -->")
 AT_ONCE = 16
 LONGEST = {2: 400, 3: 150, 4: 60, 5: 40, 7: 24, 10: 20, 15: 16}
-"""Of so many instances, at most, the truth is computed over all count vectors."""
+"""The largest group, by number of classes, for which the reference is computed."""
 LARGE = {3: 600, 4: 200, 5: 120, 7: 60, 10: 40, 15: 30}
-"""So that many groups have more than STATE_BUDGET count vectors."""
+"""Sizes at which many groups have more than STATE_BUDGET count vectors."""
 MOST_VECTORS = 3e6
 KINDS = ("soft", "sharp", "mixed", "near one-hot", "heavy tails")
 
 
 class Case(NamedTuple):
-    """Some groups, and which kind of predictions each has."""
+    """Groups, and the name of the predictions of each."""
 
     log_probs: Tensor
     counts: Tensor
@@ -46,7 +46,7 @@ class Case(NamedTuple):
 
 
 def random_case(seed: int, longest: dict[int, int] | None = None, groups: int = AT_ONCE) -> Case:
-    """Ragged groups of one number of classes, each of a kind of its own."""
+    """Ragged groups with one number of classes and different predictions."""
     generator = torch.Generator().manual_seed(seed)
     sizes = longest or LONGEST
     classes = list(sizes)[int(torch.randint(len(sizes), (), generator=generator))]
@@ -87,7 +87,7 @@ def _group(generator: torch.Generator, classes: int, longest: int) -> tuple[Tens
 
 
 def estimates(groups: Groups) -> dict[str, Estimate]:
-    """Every approximation of the same groups."""
+    """The answer of every approximation for the same groups."""
     point = tilted(groups)
     return {
         "tilted": tilted_posterior(groups, point),
@@ -97,7 +97,7 @@ def estimates(groups: Groups) -> dict[str, Estimate]:
 
 
 def true_errors(case: Case) -> dict[str, tuple[Tensor, Tensor]]:
-    """For each method the largest error of a posterior in each group, and the estimate of it."""
+    """For each method: the largest error of a posterior in each group, and its estimate."""
     groups, _ = gathered(case.log_probs, case.counts, case.lengths)
     truth = exact_posterior(groups)[1]
     return {
@@ -107,7 +107,7 @@ def true_errors(case: Case) -> dict[str, tuple[Tensor, Tensor]]:
 
 
 def large_errors(case: Case) -> dict[str, tuple[Tensor, Tensor]]:
-    """The same for "corrected" and "auto", of the groups with more than STATE_BUDGET count vectors."""
+    """The same for "corrected" and "auto", for groups with more than STATE_BUDGET count vectors."""
     vectors = (case.counts.double() + 1).prod(1)
     chosen = ((vectors > STATE_BUDGET) & (vectors <= MOST_VECTORS)).nonzero()[:, 0]
     if len(chosen) == 0:
@@ -119,7 +119,7 @@ def large_errors(case: Case) -> dict[str, tuple[Tensor, Tensor]]:
 
 
 def table(cases: int) -> str:
-    """The whole of it, as a table in Markdown."""
+    """All results as a Markdown table."""
     found: dict[str, list[tuple[Tensor, Tensor]]] = defaultdict(list)
     for seed in range(-(-cases // AT_ONCE)):
         case = random_case(seed)

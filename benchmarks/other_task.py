@@ -1,11 +1,11 @@
-"""A cell's plan on another task, judged on training images: where held-out weak labels cannot compare plans.
+"""Train a cell's plan on another task, and evaluate it on held-out training images.
 
     python -m benchmarks.other_task positive_unlabeled mnist positives=500 --positive 0,2,4,6,8
     python -m benchmarks.other_task positive_unlabeled mnist positives=500 --positive 0,2,4,6,8 -o draw.count=expected
 
-Other classes are positive than in the cell. Weak data are drawn from two thirds of the training images, the accuracy is
-that on the others, at ten times during training. The test images are not read. What takes long may be cut off and asked
-again: with --run it goes on.
+This compares plans if held-out weak labels cannot. Other classes are positive than in the cell. Weak data are drawn
+from two thirds of the training images; the accuracy is that on the others, at ten times during training. The test
+images are not read. With --run, an interrupted command continues if it is repeated.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from reproduction.weakening import sets_singly
 
 
 def accuracies(given: argparse.Namespace) -> list[float]:
-    """In percent, by the metric of the setting."""
+    """The metric of the setting, in percent."""
     one = cell(given.setting, given.dataset, given.cell)
     if set(given.positive) == set(one.positive):
         raise SystemExit(f"{one.positive} is what the cell itself asks about")
@@ -49,13 +49,13 @@ def accuracies(given: argparse.Namespace) -> list[float]:
         snapshots=Snapshots(kept(given), made.config.save_every),
     )
     if fitted.stopped_by is not None:
-        raise SystemExit("stopped" + ("" if given.run is None else "; asked again, it goes on"))
+        raise SystemExit("stopped" + ("" if given.run is None else "; the same command continues"))
     name = f"test_{one.metric}"
     return [100 * row[name] for row in fitted.history if name in row]
 
 
 def kept(given: argparse.Namespace) -> RunFolder | None:
-    """The folder of the run, if it is to be kept: a new one, or that of the same command."""
+    """The run folder with --run: a new one, or that of the same command."""
     if given.run is None:
         return None
     if not RunFolder.holds_run(given.run):
@@ -66,7 +66,7 @@ def kept(given: argparse.Namespace) -> RunFolder | None:
 
 
 def asked_for(given: argparse.Namespace) -> dict[str, Any]:
-    """What a run depends on."""
+    """The arguments that a run depends on."""
     return {name: value for name, value in vars(given).items() if name not in ("run", "folder", "device", "speed")}
 
 
@@ -80,10 +80,10 @@ if __name__ == "__main__":
     parser.add_argument("--epochs", type=int, help="instead of the paper's")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--speed", default="eager")
-    parser.add_argument("--run", type=Path, metavar="FOLDER", help="keep it here; asked again it goes on")
+    parser.add_argument("--run", type=Path, metavar="FOLDER", help="keep the run here; the same command continues it")
     parser.add_argument("--folder", type=Path, default=Path("data"))
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
-    found = accuracies(asked)
-    what = [asked.setting, asked.dataset, asked.cell, *asked.o]
+    found = accuracies(arguments)
+    what = [arguments.setting, arguments.dataset, arguments.cell, *arguments.o]
     print(*what, f"{found[-1]:.2f}", "of", " ".join(f"{each:.2f}" for each in found), flush=True)

@@ -1,11 +1,11 @@
-"""Whether a change changed numbers: trainings, engines and whole jobs, as digests that two commits can be compared by.
+"""Digests of training runs, engines and whole jobs, to compare the numbers of two commits.
 
     python -m benchmarks.same_numbers --out before.json          # on the commit before
     python -m benchmarks.same_numbers --against before.json      # on the commit after: one line for each difference
 
-Every setting is trained on digits with three seeds, every kind of the suite's list of kinds is inferred on random
-predictions, and five whole jobs run through the command line. Lengths of training and the share held out are given, so
-that a change of defaults shows in the jobs only. One thread; a few minutes.
+Every setting is trained on digits with three seeds, every kind in the test suite's list is inferred on random
+predictions, and five jobs run through the command line. The epochs and the held-out share are fixed, so that a change
+of defaults shows in the jobs only. One thread; a few minutes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def trainings() -> Iterator[tuple[str, object]]:
 
 
 def job(commands: list[list[str]], prepare: Callable[[], object] = lambda: None) -> object:
-    """What commands leave behind in an empty folder: metrics and scores of the run, and the tables they wrote."""
+    """Metrics and scores of a run in an empty folder, and the tables that its commands write."""
     from glws.cli import run
 
     with tempfile.TemporaryDirectory() as folder:
@@ -85,7 +85,7 @@ def engines() -> Iterator[tuple[str, object]]:
 
 
 def jobs() -> Iterator[tuple[str, object]]:
-    """Five jobs as people run them, with all their defaults."""
+    """Five jobs with default options."""
     used = [["label", "run", "bags.yaml", "--out", "labels.csv"], ["predict", "run", "bags.yaml", "--out", "rows.csv"]]
     yield "job bags", job([["train", "--data", "bags.yaml", "--out", "run"], *used], write_bags)
     yield "job first", job([["train", "training.epochs=5", "--out", "run"]])
@@ -94,17 +94,17 @@ def jobs() -> Iterator[tuple[str, object]]:
 
 
 def write_bags() -> None:
-    """The table of the README."""
+    """Write the table of the README."""
     subprocess.run([sys.executable, str(ROOT / "examples" / "breast_cancer.py")], check=True, stdout=subprocess.DEVNULL)
 
 
 def digest(content: bytes) -> str:
-    """A short checksum."""
+    """A short checksum of the values."""
     return hashlib.sha256(content).hexdigest()[:16]
 
 
 def largest_difference(before: object, after: object) -> str:
-    """How far two results are apart, in words."""
+    """The largest difference of two results, in words."""
     old, new = list(_leaves(before)), list(_leaves(after))
     if len(old) != len(new):
         return f"{len(old)} values before, {len(new)} after"

@@ -1,11 +1,11 @@
-"""Milliseconds a training step takes on a GPU, setting by setting, as the paper's cells are trained.
+"""Milliseconds per training step on a GPU, for each setting, with the plans of the paper's cells.
 
     python -m benchmarks.steps --folder data [--dataset cifar10] [--speed graphs] [--norm torch]
 
-`--folder` holds the data sets (`glws data` says how they lie). MNIST has LeNet-5, CIFAR-10 WRN-28-2, and WRN-34-10 for
-partial labels. `--norm torch` does without the kernels for batch norm and the ReLU after it. The time of a step is the
-median of ten row_batches of twenty: bags have batches of several shapes, and to record one that is new takes as long as
-dozens of steps. Beside it: how long the GPU was busy in a step, and with how many kernels.
+`--folder` holds the data sets (`glws data` describes their layout). MNIST uses LeNet-5, CIFAR-10 WRN-28-2, and
+WRN-34-10 for partial labels. `--norm torch` turns off the fused kernels for batch norm and ReLU. The time of a step is
+the median of ten repetitions of twenty steps: bags give batches of several shapes, and recording a new shape takes as
+long as dozens of steps. Also printed: GPU busy time per step, and the number of kernels.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ CELLS = {
         ("unlabeled_unlabeled", "size=10000,priors=0.4-0.6"),
     ),
 }
-WARM_UP, STRETCHES, TIMED, PROFILED = 120, 10, 20, 20
+WARM_UP, REPETITIONS, TIMED, PROFILED = 120, 10, 20, 20
 
 
 def training(setting: str, name: str, source: Source, speed: str) -> Training:
-    """A training of that cell at its first step."""
+    """The training of a cell, at its first step."""
     one = cell(setting, source.name, name)
     made = plan(one, "glws", 0, "cuda", None, speed)  # type: ignore[arg-type]
     data, _ = weak_data(one, source, PaperRun(setting, source.name, name), made, "cuda")
@@ -60,7 +60,7 @@ def training(setting: str, name: str, source: Source, speed: str) -> Training:
 
 
 def steps(begun: Training, number: int) -> float:
-    """Seconds for so many steps."""
+    """Seconds for a number of steps."""
     torch.cuda.synchronize()
     begin = time.perf_counter()
     for _ in range(number):
@@ -70,7 +70,7 @@ def steps(begun: Training, number: int) -> float:
 
 
 def kernels(begun: Training) -> tuple[float, float]:
-    """Milliseconds of kernels in a step, and how many there are."""
+    """Milliseconds of kernels in a step, and their number."""
     with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as seen:
         steps(begun, PROFILED)
     found = [event for event in seen.events() or [] if event.device_type == DeviceType.CUDA]
@@ -78,7 +78,7 @@ def kernels(begun: Training) -> tuple[float, float]:
 
 
 def main() -> None:
-    """A line for each setting."""
+    """Print a line for each setting."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--dataset", choices=list(CELLS), default="mnist")
@@ -94,7 +94,7 @@ def main() -> None:
     for setting, name in CELLS[arguments.dataset]:
         begun = training(setting, name, source, arguments.speed)
         steps(begun, WARM_UP)
-        taken = 1e3 * median(steps(begun, TIMED) for _ in range(STRETCHES)) / TIMED
+        taken = 1e3 * median(steps(begun, TIMED) for _ in range(REPETITIONS)) / TIMED
         busy, number = kernels(begun)
         print(f"| {setting} | {name} | {taken:.2f} | {busy:.2f} | {number:.0f} |", flush=True)
 

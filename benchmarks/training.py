@@ -1,14 +1,13 @@
-"""Steps of the training loop on a CUDA device: how long they take, what takes it, and whether they can be repeated.
+"""Training steps on CUDA: time, its parts, and reproducibility.
 
     python -m benchmarks.training [--network NAME] [--json FILE]
     python -m benchmarks.training --mnist FOLDER [--seed N] [--epochs N] [--speed graphs] [--json FILE]
 
-The first trains LeNet-5 and WRN-28-2 on random images in 12 bags of 10 (10 classes, all counts known), with the views
-of MNIST and CIFAR-10: the E-step looks at the weak view, the M-step learns from the strong one. A time is that of 30
-steps between two waits for the device, per step, the median of three. "Network alone" is forward, cross-entropy,
-backward and AdamW on 128 rows. What a part takes is the difference to the same loop without it: without the objective
-(a loss of one line instead), and with neither views nor batches to make. "Device" is the sum over all kernels, from the
-profiler.
+The first trains LeNet-5 and WRN-28-2 on random images in 12 bags of 10 (10 classes, all counts), with the views of
+MNIST and CIFAR-10: the weak view for the E-step, the strong one for the M-step. A time is that of 30 steps between two
+device synchronizations, per step, the median of three. "Network alone" is forward, cross-entropy, backward and AdamW on
+128 rows. The time of a part is the difference to the same loop without it: without the objective (a loss of one line
+instead), and without views and batching. "Device" is the sum over all kernels, from the profiler.
 
 The second trains LeNet-5 on MNIST with 1,000 bags of N(10, 2) and prints the test accuracy of the last epoch.
 """
@@ -46,13 +45,13 @@ BAGS, BAG, CLASSES, STEPS = 12, 10, 10, 30
 
 @dataclass(frozen=True)
 class NoObjective(AbstractMethod):
-    """Asks the network what GLWS asks it, and takes a loss of one line."""
+    """GLWS with a loss of one line instead of the objective."""
 
     summary: ClassVar[str] = "for comparison"
     takes: ClassVar[str] = "anything"
 
     def loss(self, step: Step) -> Tensor:
-        """Nothing to learn."""
+        """A loss without inference."""
         return (step.logits("strong") * step.detached("weak")).mean()
 
 
@@ -72,7 +71,7 @@ def training_of(network: str, method: AbstractMethod, look: Views | None = None,
 
 
 def per_step(training: Training, steps: int = STEPS) -> float:
-    """Milliseconds of a step of the loop."""
+    """Milliseconds per step of the loop."""
     times = []
     with repeatable(DEVICE, training.config.deterministic):
         for turn in range(4):
@@ -88,7 +87,7 @@ def per_step(training: Training, steps: int = STEPS) -> float:
 
 
 def device_ms(training: Training, steps: int = 20) -> float:
-    """Milliseconds of kernels in a step, whoever launched them and whenever."""
+    """Milliseconds of all kernels in a step."""
     with repeatable(DEVICE, training.config.deterministic):
         training._train_step()
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
@@ -205,10 +204,10 @@ def steps_report(networks: Sequence[str]) -> dict[str, Any]:
 
 
 class Printing(Observer):
-    """Says now and then how far it is."""
+    """Print progress."""
 
     def epoch_ended(self, row: Mapping[str, float | int | str]) -> None:
-        """A line for each epoch that was evaluated."""
+        """Print a line for each evaluated epoch."""
         if "test_accuracy" in row:
             print(row["epoch"], {name: row[name] for name in ("loss", "test_accuracy")}, flush=True)
 

@@ -1,7 +1,7 @@
-"""The trellis on the CPU: compiled, in plain torch, and by a Python loop over groups; then how it grows.
+"""Time of the trellis on the CPU: compiled, plain torch, and a Python loop over groups; then by size.
 
-One thread; processor time; medians of runs that take turns, so that a busy machine slows all alike. Ratios are of the
-same run. The first run compiles, which is not counted.
+One thread, CPU time, medians of interleaved runs, so that a busy machine slows all of them. Ratios are within a run.
+The first run compiles and is not counted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Engine = Callable[[Problem], object]
 
 
 def random_dfa(states: int, classes: int, seed: int = 0) -> Automaton:
-    """One arc for each state and class."""
+    """A random automaton with one arc for each state and class."""
     targets = np.random.default_rng(seed).integers(0, states, (states, classes))
     targets[:, 0] = np.roll(np.arange(states), 1)  # every state is reached
     arcs = [(state, symbol, int(targets[state, symbol])) for state in range(states) for symbol in range(classes)]
@@ -41,30 +41,30 @@ def problem(length: int, states: int = STATES, distinct: int = 1, dtype: torch.d
     return log_probs, torch.full((GROUPS,), length), automata, torch.arange(GROUPS) % distinct
 
 
-def compiled(asked: Problem) -> object:
-    return compiled_posterior(*asked)
+def compiled(given: Problem) -> object:
+    return compiled_posterior(*given)
 
 
-def plain(asked: Problem) -> object:
-    potentials, lengths, automata, index = asked
+def plain(given: Problem) -> object:
+    potentials, lengths, automata, index = given
     return trellis_posterior(potentials, lengths, build(automata, index))
 
 
-def loop(asked: Problem) -> object:
-    potentials, lengths, automata, index = asked
+def loop(given: Problem) -> object:
+    potentials, lengths, automata, index = given
     ones = [slice(group, group + 1) for group in range(LOOPED)]
     return [trellis_posterior(potentials[one], lengths[one], build(automata, index[one])) for one in ones]
 
 
-def milliseconds(engines: dict[str, tuple[Engine, int]], asked: Problem) -> dict[str, float]:
-    """The median of each engine's runs; the runs of all engines take turns."""
+def milliseconds(engines: dict[str, tuple[Engine, int]], given: Problem) -> dict[str, float]:
+    """The median of each engine's runs; all engines take turns."""
     times: dict[str, list[float]] = {name: [] for name in engines}
     rounds = max(runs for _, runs in engines.values())
     for turn in range(rounds):
         for name, (engine, runs) in engines.items():
             if turn * runs // rounds == len(times[name]):
                 begin = time.process_time()
-                engine(asked)
+                engine(given)
                 times[name].append(1e3 * (time.process_time() - begin))
     return {name: statistics.median(values) for name, values in times.items()}
 
@@ -81,9 +81,9 @@ def compare() -> None:
             ("one automaton, float64", 1, torch.float64),
             ("64 automata, float32", GROUPS, torch.float32),
         ):
-            asked = problem(length, distinct=distinct, dtype=dtype)
-            compiled(asked)
-            found = milliseconds({"compiled": (compiled, 21), "plain": (plain, 5), "loop": (loop, 1)}, asked)
+            given = problem(length, distinct=distinct, dtype=dtype)
+            compiled(given)
+            found = milliseconds({"compiled": (compiled, 21), "plain": (plain, 5), "loop": (loop, 1)}, given)
             found["loop"] *= PORTION
             ours = found["compiled"]
             others = "".join(f"{found[name]:>{width}.1f} ({found[name] / ours:5.0f}x)" for name, width in OTHERS)
@@ -94,9 +94,9 @@ OTHERS = (("plain", 12), ("loop", 14))
 
 
 def small_calls() -> None:
-    asked = problem(10, states=4)
-    compiled(asked)
-    took = milliseconds({"compiled": (compiled, 301)}, asked)["compiled"]
+    given = problem(10, states=4)
+    compiled(given)
+    took = milliseconds({"compiled": (compiled, 301)}, given)["compiled"]
     print(f"\n{GROUPS} groups of 10 instances, 4 states: {took:.3f} ms a call")
 
 
@@ -108,9 +108,9 @@ def growth() -> None:
         show_growth(f"states {states}", problem(200, states), states * CLASSES * 200)
 
 
-def show_growth(title: str, asked: Problem, arcs: int) -> None:
-    compiled(asked)
-    took = milliseconds({"compiled": (compiled, 9)}, asked)["compiled"]
+def show_growth(title: str, given: Problem, arcs: int) -> None:
+    compiled(given)
+    took = milliseconds({"compiled": (compiled, 9)}, given)["compiled"]
     print(f"{title:>28}{took:>12.2f} ms{1e6 * took / arcs / GROUPS:>12.3f}")
 
 

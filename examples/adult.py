@@ -1,6 +1,6 @@
-"""Adult: who earns more than 50,000 dollars, learned from counts of bags of 100 people and from no single label.
+"""Adult: predict who earns more than 50,000 dollars, trained on counts in bags of 100 people.
 
-python examples/adult.py FOLDER                  # with adult.data.gz and adult.test.gz; writes into docs/tables.md
+python examples/adult.py FOLDER          # with adult.data.gz and adult.test.gz; writes docs/measurements/tables.md
 python examples/adult.py FOLDER --seeds 1 --out x.md
 """
 
@@ -27,7 +27,7 @@ NUMBERS = (0, 2, 4, 10, 11, 12)
 CATEGORIES = (1, 3, 5, 6, 7, 8, 9, 13)
 BAG = 100
 PASSES = {1: 40, 10: 6, 20: 4}
-"""How often the data are cut into bags anew, and the epochs of training on all of these bags."""
+"""The number of random partitions into bags, and the epochs of training on all of them."""
 NETWORK: dict[str, Any] = {
     "model": "mlp",
     "model_options": {"hidden": [64]},
@@ -49,7 +49,7 @@ def read_rows(path: Path) -> list[list[str]]:
 
 
 def columns(rows: list[list[str]], values: list[list[str]]) -> Array:
-    """Numbers as they are, categories as one column for each value that the training data hold."""
+    """Numbers unchanged; one indicator column per category value of the training data."""
     numbers = np.array([[float(row[place]) for place in NUMBERS] for row in rows])
     marks = [
         np.array([row[place] for row in rows])[:, None] == np.array(known)
@@ -67,7 +67,7 @@ def read(folder: Path) -> tuple[Array, Integers, Array, Integers]:
 
 
 def bags_of(num_rows: int, times: int, rng: np.random.Generator) -> Integers:
-    """All rows in random order, cut into bags, so many times over; what is left over at the end is left out."""
+    """Random partitions of all rows into bags; an incomplete last bag is left out."""
     whole = num_rows // BAG * BAG
     return np.concatenate([rng.permutation(num_rows)[:whole].reshape(-1, BAG) for _ in range(times)])
 
@@ -88,7 +88,7 @@ def from_counts(name: str, x: Array, labels: Integers, times: int, seed: int) ->
 
 
 def from_labels(name: str, x: Array, labels: Integers, seed: int, number: int | None = None) -> WeakClassifier:
-    """The same model on all labels, or on so many."""
+    """The same model, trained on all labels or on a number of them."""
     chosen = np.random.default_rng(seed).permutation(len(x))[:number]
     return learner(name, seed, 8 if number is None else 60, 256 if number is None else 32).fit(
         x[chosen], labels[chosen]

@@ -1,13 +1,13 @@
-"""Data of your own, for trying things out: scikit-learn's breast-cancer set as bags of which only a count is known.
+"""Write an example of your own data: scikit-learn's breast-cancer set in bags with counts.
 
 python examples/breast_cancer.py            # writes bags.csv and bags.yaml here
 python examples/breast_cancer.py some/folder
 
 Then:
 
-glws doctor bags.yaml                       # what is in it, and what is wrong with it
-glws train --data bags.yaml                 # learns to tell malignant from benign, from the counts alone
-glws label runs/bags-1 --out labels.parquet # what every single instance is, given network and count
+glws doctor bags.yaml                       # checks the weak labels
+glws train --data bags.yaml                 # trains on the counts
+glws label runs/bags-1 --out labels.parquet # a posterior label for each row
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ SEED = 0
 
 DESCRIPTION = """\
 data: bags.csv
-features: ["mean *", "* error", "worst *"]  # columns, by their names or by patterns
+features: ["mean *", "* error", "worst *"]  # column names or patterns
 classes: [benign, malignant]
-group: bag                                  # rows with the same value belong together
-kind: proportions                           # what is known: how many of a bag are malignant
+group: bag                                  # rows with the same value form a group
+kind: proportions                           # the kind of weak label: counts per bag
 weak: {count: malignant_in_bag}
-label: truth                                # for evaluation only; leave it out where nobody knows
+label: truth                                # true labels, for evaluation only; leave out if unknown
 """
 
 
 def main() -> None:
-    """Writes the table and its description."""
+    """Write the table and its description."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", nargs="?", type=Path, default=Path())
     folder = parser.parse_args().folder
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def table() -> tuple[list[str], list[list[object]]]:
-    """The names of the columns, and the rows: patients in random order, each bag with its number of malignant ones."""
+    """Column names and rows: patients in random order, with the number of malignant cases in their bag."""
     source = load_breast_cancer()
     order = np.random.default_rng(SEED).permutation(len(source.target))
     is_malignant = source.target[order] == list(source.target_names).index("malignant")

@@ -1,7 +1,8 @@
-"""Every method on scikit-learn's digits: each in its settings, next to the ceiling and the majority class.
+"""Train every method on scikit-learn's digits, in each of its settings, next to the ceiling and the majority class.
 
-python examples/methods.py                     # writes docs/methods.md
+python examples/methods.py                     # writes docs/measurements/methods.md
 python examples/methods.py --seeds 1 --only positive_unlabeled --out x.md
+python examples/methods.py --catalog           # writes docs/methods.md, without training
 """
 
 from __future__ import annotations
@@ -28,8 +29,11 @@ from glws.methods import METHODS, AbstractMethod, build_method, fixed_options, m
 from glws.models import build
 from glws.training import Labeled, TrainingConfig
 
-PAGE = Path(__file__).parent.parent / "docs" / "methods.md"
-TEMPLATE = Path(__file__).parent / "methods_template.md"
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE = DOCS / "measurements" / "methods.md"
+TEMPLATE = Path(__file__).parent / "methods_scores_template.md"
+CATALOG_PAGE = DOCS / "methods.md"
+CATALOG_TEMPLATE = Path(__file__).parent / "methods_template.md"
 EPOCHS = 40
 
 
@@ -38,7 +42,7 @@ EPOCHS = 40
 
 @dataclass(frozen=True)
 class Tried:
-    """A method of the catalog, with options of its own and of the training that differ from the usual ones."""
+    """A method of the catalog, with the method and training options that differ from the defaults."""
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -46,7 +50,7 @@ class Tried:
 
     @property
     def shown(self) -> str:
-        """The name, and whatever is not as usual."""
+        """The name, and the options that differ from the defaults."""
         return " ".join(
             [f"`{self.name}`", *(f"`{key}={value}`" for key, value in (self.options | self.training).items())]
         )
@@ -54,9 +58,9 @@ class Tried:
 
 @dataclass(frozen=True)
 class Setting:
-    """What is known, in words; the weakening that makes it, with its options; and who learns from it.
+    """The weak labels in words, the weakening that simulates them with its options, and the methods.
 
-    `prior` is told to every method that has to be told. `binary` draws a setting of any classes from two.
+    `prior` is given to every method that needs one. `binary` simulates a setting of any classes with two.
     """
 
     weakening: str
@@ -72,17 +76,17 @@ class Setting:
         return [Tried(each) if isinstance(each, str) else each for each in self.methods]
 
 
-OTHER_EYES = Tried("glws", {"e_step": "weak", "supervised": 1.0})
+WEAK_E_STEP = Tried("glws", {"e_step": "weak", "supervised": 1.0})
 
 SETTINGS: dict[str, Setting] = {
     "supervised": Setting("supervised", "all labels", ("supervised",)),
     "supervised, 2 classes": Setting("supervised", "all labels", ("supervised",), binary=True),
     "partial labels": Setting(
         "partial_labels",
-        "a set of candidates each, ratio 0.5",
+        "candidate sets, ratio 0.5",
         (
             "glws",
-            OTHER_EYES,
+            WEAK_E_STEP,
             "cc",
             "rc",
             "proden",
@@ -95,8 +99,8 @@ SETTINGS: dict[str, Setting] = {
     ),
     "complementary labels": Setting(
         "complementary_labels",
-        "one class each that it is not",
-        ("glws", OTHER_EYES, "forward", "scl_log", "scl_exp", "free", "non_negative", "gradient_ascent"),
+        "one excluded class each",
+        ("glws", WEAK_E_STEP, "forward", "scl_log", "scl_exp", "free", "non_negative", "gradient_ascent"),
     ),
     "few labels": Setting(
         "semi_supervised",
@@ -106,7 +110,7 @@ SETTINGS: dict[str, Setting] = {
     "multiple instances": Setting(
         "multi_instance",
         "288 bags N(5, 1), half of them with a positive",
-        ("glws", OTHER_EYES, "count_loss", "uum", "attention_mil"),
+        ("glws", WEAK_E_STEP, "count_loss", "uum", "attention_mil"),
     ),
     "multiple instances, 10 classes": Setting(
         "multi_instance_classes",
@@ -116,19 +120,19 @@ SETTINGS: dict[str, Setting] = {
     "label proportions": Setting(
         "proportions",
         "144 bags N(10, 2), count of positives",
-        ("glws", OTHER_EYES, "count_loss", "uum", "mean_proportion", "llp_vat"),
+        ("glws", WEAK_E_STEP, "count_loss", "uum", "mean_proportion", "llp_vat"),
     ),
     "label proportions, 10 classes": Setting(
         "class_proportions",
         "144 bags N(10, 2), all counts",
-        ("glws", OTHER_EYES, "count_loss", "uum", "mean_proportion", "llp_vat"),
+        ("glws", WEAK_E_STEP, "count_loss", "uum", "mean_proportion", "llp_vat"),
     ),
     "pairwise comparison": Setting(
         "pair_comparison",
         "721 pairs, prior 0.5",
         (
             "glws",
-            OTHER_EYES,
+            WEAK_E_STEP,
             "pcomp_unbiased",
             "pcomp_relu",
             "pcomp_abs",
@@ -212,14 +216,14 @@ SETTINGS: dict[str, Setting] = {
         prior=0.4,
     ),
 }
-"""Every setting, in the order of the page. Sizes are those that `glws train` takes for digits."""
+"""Every setting, in the order of the page. Sizes are those of `glws train` on digits."""
 
 
 # ---------------------------------------------------------------- one run
 
 
 class Score(NamedTuple):
-    """On the test labels, after the last epoch, and what it took: see the page."""
+    """Scores on the test labels after the last epoch, and the cost."""
 
     accuracy: float
     matched: float
@@ -235,7 +239,7 @@ def digits() -> Source:
 
 
 def score(title: str, tried: Tried, seed: int, epochs: int = EPOCHS) -> Score:
-    """Simulates, trains, and looks at the test labels once, at the end. Seconds are those of the processor."""
+    """Simulate, train, and evaluate on the test set once, at the end. Seconds are CPU time."""
     began, setting = time.process_time(), SETTINGS[title]
     source = digits().binary(POSITIVE) if setting.binary else digits()
     draw = torch.Generator().manual_seed(seed)
@@ -259,13 +263,13 @@ def score(title: str, tried: Tried, seed: int, epochs: int = EPOCHS) -> Score:
 
 
 def method_of(title: str, tried: Tried) -> AbstractMethod:
-    """The method with its options, and with the setting's prior if it has to be told."""
-    told = {"prior": SETTINGS[title].prior} if method_class(tried.name).needs_prior else {}
-    return build_method(tried.name, {**tried.options, **told})
+    """The method with its options, and with the setting's prior if it needs one."""
+    prior = {"prior": SETTINGS[title].prior} if method_class(tried.name).needs_prior else {}
+    return build_method(tried.name, {**tried.options, **prior})
 
 
 def majority(num_classes: int) -> float:
-    """The accuracy of always saying the most frequent training class."""
+    """The accuracy of predicting the most frequent training class."""
     source = digits().binary(POSITIVE) if num_classes == 2 else digits()
     most = torch.as_tensor(source.train.labels).mode().values
     return float((torch.as_tensor(source.test.labels) == most).double().mean())
@@ -283,7 +287,7 @@ def scored(task: Task) -> Score:
 
 
 def all_scores(titles: Sequence[str], seeds: Sequence[int], processes: int) -> Scores:
-    """By setting and number of the method in it: the scores of all seeds, on so many cores."""
+    """The scores of all seeds, by setting and index of the method in it."""
     rows = [(title, number, tried) for title in titles for number, tried in enumerate(SETTINGS[title].tried)]
     tasks: list[Task] = [(title, tried, seed) for title, _, tried in rows for seed in seeds]
     found: Scores = {}
@@ -299,7 +303,7 @@ def all_scores(titles: Sequence[str], seeds: Sequence[int], processes: int) -> S
 
 
 def cells(tried: Tried, scores: Sequence[Score]) -> list[str]:
-    """A row of the table, behind its setting."""
+    """The cells of a row, after its setting."""
     areas = [each.auc for each in scores if each.auc is not None]
     return [
         tried.shown,
@@ -316,7 +320,7 @@ HEADER = ["setting", "method", "accuracy", "matched", "AUC", "most predicted", "
 
 
 def score_table(found: Scores) -> str:
-    """Every row, the ceilings and the majorities first."""
+    """Every row; the majority classes first."""
     rows = [
         [f"majority, {number} classes", "", f"{100 * majority(number):.1f}", "", "", "100", "", ""]
         for number in (10, 2)
@@ -332,11 +336,11 @@ def known_table(titles: Sequence[str]) -> str:
         setting = SETTINGS[title]
         options = ", ".join(f"{key}={value}" for key, value in setting.options.items())
         rows.append([title, setting.known, f"`{setting.weakening}`", f"`{options}`" if options else ""])
-    return table(["setting", "what is known", "weakening", "its options"], rows)
+    return table(["setting", "weak labels", "weakening", "its options"], rows)
 
 
 def catalog_table() -> str:
-    """Every name: what makes it differ from its class, what it takes, whether it has to be told the prior."""
+    """Every name: its class and options, the weak labels it takes, and whether it needs the prior."""
     rows = []
     for name in METHODS:
         kind, fixed = method_class(name), fixed_options(name)
@@ -347,7 +351,7 @@ def catalog_table() -> str:
 
 
 def recipe_table() -> str:
-    """The methods whose authors' training is known, and what it was; names of one training share a row."""
+    """The methods with a published recipe; names with the same recipe share a row."""
     rows: dict[str, list[str]] = {}
     for name in METHODS:
         recipe = build_method(name, {"prior": 0.3} if method_class(name).needs_prior else {}).recipe()
@@ -371,24 +375,33 @@ def _shown(value: Any) -> str:
 
 
 def page(found: Scores, titles: Sequence[str], num_seeds: int) -> str:
+    """The page of scores."""
     return TEMPLATE.read_text().format(
         command="python examples/methods.py",
         num_seeds=num_seeds,
         epochs=EPOCHS,
         scores=score_table(found),
         known=known_table(titles),
-        catalog=catalog_table(),
-        recipes=recipe_table(),
     )
+
+
+def catalog_page() -> str:
+    """The page of names and recipes, which needs no training."""
+    return CATALOG_TEMPLATE.read_text().format(catalog=catalog_table(), recipes=recipe_table())
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=3, help="how many")
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
     parser.add_argument("--only", help="one weakening, such as positive_unlabeled")
-    parser.add_argument("--processes", type=int, default=2, help="how many runs at a time")
+    parser.add_argument("--processes", type=int, default=2, help="number of runs at a time")
     parser.add_argument("--out", type=Path, default=PAGE, help="the page to write")
+    parser.add_argument("--catalog", action="store_true", help=f"write {CATALOG_PAGE.name} only, without training")
     arguments = parser.parse_args()
+    if arguments.catalog:
+        CATALOG_PAGE.write_text(catalog_page())
+        print(f"wrote {CATALOG_PAGE}")
+        return
     began = time.perf_counter()
     titles = [title for title, setting in SETTINGS.items() if arguments.only in (None, setting.weakening)]
     found = all_scores(titles, range(arguments.seeds), arguments.processes)

@@ -1,6 +1,6 @@
-"""MUSK1: which molecules are musks, learned from bags of their shapes; the accuracy of the label of held-out bags.
+"""MUSK1: predict which molecules are musks, trained on bags of their shapes; accuracy on held-out bags.
 
-python examples/musk1.py FILE                    # musk1.npz with X, bag and y_bag; writes into docs/tables.md
+python examples/musk1.py FILE            # musk1.npz with X, bag and y_bag; writes docs/measurements/tables.md
 python examples/musk1.py FILE --repetitions 1 --out x.md
 """
 
@@ -27,7 +27,7 @@ CHOICES: list[dict[str, Any]] = [
     {"model": ["linear"], "weight_decay": WEIGHT_DECAYS},
     {"model": ["mlp"], "model_options": [{"hidden": [64]}], "weight_decay": WEIGHT_DECAYS},
 ]
-"""What is chosen between, by the likelihood of the labels of bags within the training folds."""
+"""The grid for model selection, by the likelihood of bag labels within the training folds."""
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -44,7 +44,7 @@ def bag_probabilities(probs: Array, bag: Integers, bags: Integers) -> Array:
 
 
 def fold_answer(x: Array, bag: Integers, labels: Integers, test: Integers, seed: int) -> tuple[NDArray[np.bool_], str]:
-    """Whether each of the held-out bags was told right, and which model was chosen."""
+    """Whether each held-out bag is predicted correctly, and the selected model."""
     train = ~np.isin(bag, test)
     search = chosen_model(seed).fit(x[train], labels[bag[train]], groups=bag[train])
     probs = bag_probabilities(search.predict_proba(x[~train])[:, 1], bag[~train], test)
@@ -53,7 +53,7 @@ def fold_answer(x: Array, bag: Integers, labels: Integers, test: Integers, seed:
 
 
 def repetition(x: Array, bag: Integers, labels: Integers, seed: int, names: Counter[str]) -> float:
-    """The share of bags that were told right, each by a model that has not seen it."""
+    """Cross-validated accuracy on bags."""
     right = np.zeros(len(labels), bool)
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed).split(labels, labels)
     for _, test in folds:
@@ -65,11 +65,11 @@ def repetition(x: Array, bag: Integers, labels: Integers, seed: int, names: Coun
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path, help="musk1.npz")
-    parser.add_argument("--repetitions", type=int, default=5, help="how often the bags are dealt into folds")
+    parser.add_argument("--repetitions", type=int, default=5, help="number of random splits into folds")
     parser.add_argument("--out", type=Path, default=PAGE, help="the page to write into")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    sklearn.set_config(enable_metadata_routing=True)  # cross-validation hands groups on
+    sklearn.set_config(enable_metadata_routing=True)  # cross-validation passes groups
     with np.load(arguments.file, allow_pickle=False) as data:
         x, bag, labels = data["X"], data["bag"].astype(np.int64), data["y_bag"].astype(np.int64)
     began, names, found = time.perf_counter(), Counter[str](), []

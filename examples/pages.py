@@ -1,4 +1,4 @@
-"""Tables in a page of the documentation, between the marks of the program that writes them."""
+"""Rewrite the marked tables of a page."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
-PAGE = Path(__file__).parent.parent / "docs" / "tables.md"
+PAGE = Path(__file__).parent.parent / "docs" / "measurements" / "tables.md"
 
 
 def rewrite(page: Path, name: str, text: str) -> None:
-    """Puts the text between `<!-- NAME: written by examples/NAME.py -->` and `<!-- end of NAME -->`."""
+    """Put the text between `<!-- NAME: written by examples/NAME.py -->` and `<!-- end of NAME -->`."""
     start, end = f"<!-- {name}: written by examples/{name}.py -->", f"<!-- end of {name} -->"
     pattern = re.compile(f"{re.escape(start)}.*?{re.escape(end)}", re.DOTALL)
     document = page.read_text()

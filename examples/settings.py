@@ -1,4 +1,4 @@
-"""Every setting of the paper on scikit-learn's digits: simulated, trained with one loop, judged on clean test labels.
+"""Simulate every setting of the paper on scikit-learn's digits, train with one loop, evaluate on true test labels.
 
 python examples/settings.py                     # writes docs/settings.md
 python examples/settings.py --seeds 1 --out x.md
@@ -46,7 +46,7 @@ def train(
     weights: Sequence[float] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> None:
-    """EM by gradient steps: whatever the data know, the loss is that of the batch."""
+    """Train by gradient steps of EM; the loss is that of the batch, for any kind of weak label."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=1e-4)
     generator = torch.Generator().manual_seed(seed)
     for _ in range(epochs):
@@ -63,7 +63,7 @@ def train(
 
 @dataclass(frozen=True)
 class Digits:
-    """Training inputs with 10 and with 2 classes (digits 0-4 are positive), and test data of the same kind."""
+    """Training and test inputs, with labels for 10 and for 2 classes (digits 0-4 are positive)."""
 
     inputs: Tensor
     labels: Mapping[int, Tensor]
@@ -72,7 +72,7 @@ class Digits:
 
     @classmethod
     def read(cls) -> Digits:
-        """From scikit-learn."""
+        """Load from scikit-learn."""
         source = load("digits")
         binary = source.binary(POSITIVE)
         train_labels = {10: torch.as_tensor(source.train.labels), 2: torch.as_tensor(binary.train.labels)}
@@ -81,7 +81,7 @@ class Digits:
         return cls(inputs, train_labels, test_inputs, test_labels)
 
     def scored(self, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-        """Inputs, binary labels and P(positive) of the instances that a model fitted to the others has not seen."""
+        """Inputs, binary labels and P(positive) of the instances that the confidence model was not fitted to."""
         answer = weaken.held_out_scores(self.inputs, self.labels[10], 10, held_out=0.2, generator=generator)
         confidence = weaken.positive_scores(answer.probabilities, POSITIVE)
         return self.inputs[answer.scored], self.labels[2][answer.scored], confidence
@@ -89,7 +89,7 @@ class Digits:
 
 @dataclass(frozen=True)
 class Score:
-    """On the test labels: accuracy, accuracy after the best renaming of classes, share of the most predicted class."""
+    """Test accuracy, matched accuracy, and the share of the most predicted class."""
 
     accuracy: float
     matched: float
@@ -113,7 +113,7 @@ Simulate = Callable[[Digits, torch.Generator], tuple[Tensor, Weakened]]
 
 @dataclass(frozen=True)
 class Setting:
-    """How to simulate one setting, how long to train, and how to weigh what it knows."""
+    """How to simulate one setting, how long to train, and the weights of its kinds."""
 
     name: str
     known: str
@@ -141,7 +141,7 @@ def run(setting: Setting, digits: Digits, seed: int, epochs: int | None = None) 
 
 
 def of_all(num_classes: int, function: Callable[..., Weakened], *arguments: Any, **keywords: Any) -> Simulate:
-    """A setting drawn from all the training instances."""
+    """A setting simulated from all training instances."""
     return lambda digits, generator: (
         digits.inputs,
         function(digits.labels[num_classes], *arguments, generator=generator, **keywords),
@@ -149,7 +149,7 @@ def of_all(num_classes: int, function: Callable[..., Weakened], *arguments: Any,
 
 
 def of_scored(function: Callable[..., Weakened], *arguments: Any, **keywords: Any) -> Simulate:
-    """A setting drawn from the instances with a confidence."""
+    """A setting simulated from the instances with a confidence."""
 
     def simulate(digits: Digits, generator: torch.Generator) -> tuple[Tensor, Weakened]:
         inputs, labels, confidence = digits.scored(generator)
@@ -159,7 +159,7 @@ def of_scored(function: Callable[..., Weakened], *arguments: Any, **keywords: An
 
 
 def positives_against_unlabeled(record: Weakened) -> Weakened:
-    """The start of positive-unlabeled training: the unlabeled taken for negatives, only to rank the instances."""
+    """Positives and unlabeled instances as negatives, for the first epochs; this ranks the instances."""
     positives, unlabeled = (groups.indices for groups in record.groups)
     labels = torch.cat([torch.ones_like(positives), torch.zeros_like(unlabeled)])
     return Weakened(Groups.of(torch.cat([positives, unlabeled])[:, None]), Labels.of(labels, 2), {})
@@ -251,7 +251,7 @@ COMPARISONS = [comparison(prior, ties) for ties in ("half", "paper", "code") for
 
 
 def mixed_parts(digits: Digits, generator: torch.Generator) -> dict[str, Weakened]:
-    """Counts on some bags, candidate sets on some instances, 20 true labels."""
+    """Counts of some bags, candidate sets of some instances, and 20 true labels."""
     labels = digits.labels[10]
     counts = weaken.class_proportions(labels, 10, 12, 10, 2, generator=generator)
     sets = weaken.partial_labels(labels, 10, 0.5, generator=generator)
@@ -322,7 +322,7 @@ def setting_row(setting: Setting, digits: Digits, seeds: Sequence[int], ceiling:
     return [setting.name, setting.known, lowest, *shown, ceiling[setting.num_classes], most, seconds]
 
 
-HEADER = ["setting", "what is known", "majority", "accuracy", "matched", "supervised", "most predicted", "seconds"]
+HEADER = ["setting", "weak labels", "majority", "accuracy", "matched", "supervised", "most predicted", "seconds"]
 
 
 def page(digits: Digits, seeds: Sequence[int]) -> str:
@@ -352,12 +352,12 @@ def mixed_table(digits: Digits, seeds: Sequence[int]) -> str:
         scores = [run_mixed(names, digits, seed) for seed in seeds]
         rows.append([" + ".join(names), percent([s.accuracy for s in scores])])
         print(f"{rows[-1][0]:70s} {rows[-1][1]}", flush=True)
-    return table(["what is known", "accuracy"], rows)
+    return table(["weak labels", "accuracy"], rows)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=3, help="how many")
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
     parser.add_argument("--out", type=Path, default=PAGE, help="the page to write")
     arguments = parser.parse_args()
     torch.set_num_threads(1)

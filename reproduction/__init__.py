@@ -1,4 +1,4 @@
-"""The paper's tables as data: every cell with its published numbers, how it was trained, and how its data are drawn."""
+"""The paper's tables as data: every cell with published numbers, training, and simulation."""
 
 from reproduction.catalog import DATASETS as DATASETS
 from reproduction.catalog import METHODS as METHODS

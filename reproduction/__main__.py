@@ -1,4 +1,4 @@
-"""`python -m reproduction`: the tables of the paper: what is in them, our runs of their cells, ours beside theirs."""
+"""`python -m reproduction`: list, run and show the cells of the paper's tables."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def reproduce(
     action: Annotated[
         Literal["list", "run", "show", "runtime", "clip"],
         typer.Argument(
-            help="list the cells, run them, show our results beside the paper's, time the losses, or have CLIP score a "
-            "data set for the cells that want it."
+            help="list the cells, run them, show our results and the paper's, time the losses, or score a data set "
+            "with CLIP for the cells that need it."
         ),
     ],
     table: Annotated[str, typer.Argument(metavar="[TABLE]", help="A setting, such as proportions, or all.")] = "all",
@@ -39,50 +39,52 @@ def reproduce(
     cell: Annotated[str | None, typer.Option(metavar="NAME", help="Only the cell of this name; see list.")] = None,
     method: Annotated[str, typer.Option(metavar="NAME,...", help="Methods to run; see glws methods.")] = "glws",
     seeds: Annotated[str, typer.Option(metavar="N,...", help="Seeds to run.")] = "0,1,2",
-    epochs: Annotated[int | None, typer.Option(metavar="N", help="Instead of the paper's number.", min=1)] = None,
+    epochs: Annotated[int | None, typer.Option(metavar="N", help="Epochs; default: the paper's.", min=1)] = None,
     device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda or cuda:N.")] = "auto",
-    processes: Annotated[int, typer.Option(metavar="N", help="How many runs at once.", min=1)] = 1,
+    processes: Annotated[int, typer.Option(metavar="N", help="Number of runs at a time.", min=1)] = 1,
     speed: Annotated[
-        Literal["eager", "graphs"], typer.Option(help="On a GPU, graphs replay what a step launches.")
+        Literal["eager", "graphs"], typer.Option(help="On a GPU, graphs record and replay each step.")
     ] = "eager",
     option: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="Other than planned: an option of the method (method.X), training.X, draw.X, views.",
+            help="Change the plan: an option of the method (method.X), training.X, draw.X, views.",
         ),
     ] = None,
     held_out: Annotated[
         float,
-        typer.Option(metavar="SHARE", help="Hold instances out to choose by; the test set is not met.", min=0, max=0.9),
+        typer.Option(
+            metavar="SHARE", help="Fraction held out for model selection; the test set is not used.", min=0, max=0.9
+        ),
     ] = 0.0,
-    seconds: Annotated[
-        float | None, typer.Option(metavar="N", help="Begin no further run after so many seconds.")
+    seconds: Annotated[float | None, typer.Option(metavar="N", help="Stop starting new runs after N seconds.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--folder", metavar="FOLDER", help="The folder of the data sets.")
     ] = None,
-    folder: Annotated[Path | None, typer.Option("--folder", metavar="FOLDER", help="Where the data sets lie.")] = None,
     results: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder of runs.jsonl.")] = Path("reproduction"),
     runs: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Keep run folders here; default: RESULTS/unfinished, until they are done."),
+        typer.Option(metavar="FOLDER", help="Keep run folders here; default: RESULTS/unfinished, until they finish."),
     ] = None,
     weights: Annotated[
         str,
         typer.Option(
-            metavar="TAG|FILE", help="CLIP's: a tag that open_clip downloads, or OpenAI's in a .safetensors file."
+            metavar="TAG|FILE", help="CLIP weights: a tag that open_clip downloads, or OpenAI's in a .safetensors file."
         ),
     ] = "openai",
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the page (show) or the times (runtime) here.")
     ] = None,
     figures: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Figures of the page; beside it in plots/paper if not given.")
+        Path | None, typer.Option(metavar="FOLDER", help="Figures of the page; default: plots/paper next to it.")
     ] = None,
 ) -> None:
     """List, run and show the cells of the paper's tables.
 
-    A run that has its result is not run again; one that was cut off goes on where it was.
+    Finished runs are skipped; interrupted runs resume.
 
-    show all is the whole page, with figures where it is written to a file; show TABLE is the table of one setting.
+    show all is the whole page, with figures if it is written to a file; show TABLE is the table of one setting.
     """
     names = _settings(table)
     if action == "list":
@@ -114,7 +116,7 @@ def reproduce(
 
 
 def _watched(run: PaperRun) -> Observer:
-    """Its name, and below that how it goes."""
+    """Print the name of a run; an observer that prints its progress."""
     from rich.console import Console
 
     from glws.cli import watching
@@ -142,7 +144,7 @@ def _seeds(text: str) -> list[int]:
 
 
 def _options(given: list[str]) -> dict[str, object]:
-    """NAME=VALUE as a mapping; values are read as in a YAML file."""
+    """Parse NAME=VALUE; values are read as in a YAML file."""
     import yaml
 
     for text in given:
@@ -164,7 +166,7 @@ def _todo(
     seeds: list[int],
     epochs: int | None,
 ) -> list[PaperRun]:
-    """The runs that are asked for, seed by seed, so that a cut leaves whole columns."""
+    """The requested runs, by seed, so that an interruption leaves whole columns."""
     from glws.methods import method_class
     from reproduction import cells
     from reproduction.catalog import check_known
@@ -226,7 +228,7 @@ def _show(table: str, results: Path, out: Path | None, figures: Path | None) -> 
 
 
 def _write_figures(pictures: Mapping[str, str], folder: Path, page: Path) -> dict[str, str]:
-    """Writes the pictures; gives their links as seen from the folder of the page."""
+    """Write the figures; return their links relative to the page."""
     import os
 
     from glws._files import write_text
@@ -238,7 +240,7 @@ def _write_figures(pictures: Mapping[str, str], folder: Path, page: Path) -> dic
 
 
 def _clip(dataset: str | None, weights: str, folder: Path | None, device: str) -> None:
-    """Scores the training images of a data set."""
+    """Score the training images of a data set with CLIP."""
     from glws.training import chosen_device
     from reproduction.catalog import DATASETS, check_known
     from reproduction.clip import write_clip_scores
@@ -252,7 +254,7 @@ def _clip(dataset: str | None, weights: str, folder: Path | None, device: str) -
 
 
 def _time(device: str, out: Path) -> None:
-    """Measures Figure 6 on this machine."""
+    """Measure Figure 6 on this machine."""
     import torch
 
     from benchmarks.engines.environment import description

@@ -1,4 +1,4 @@
-"""What changes when a cell is run in another way than planned: as numbers, and as a section of the page."""
+"""Ablations: runs of cells with other options than planned, and their section of the page."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from reproduction.results import Record
 from reproduction.show import cell_name, table
 
 ABLATIONS = """\
-What changes when something else than planned is chosen. *Difference*: to the plain runs of the same method and cell,
-over the seeds that both have; in brackets how many these are."""
+Runs with other options than planned. *Difference*: to the plain runs of the same method and cell, over the seeds that
+both have, with their number in parentheses."""
 
 INGREDIENTS = """\
-### What each ingredient is worth
+### Effect of each ingredient
 
-GLWS with one ingredient exchanged, the rest as planned. Negative: the plan is better. Differences of less than their
-standard deviation say nothing, and those of one seed little."""
+GLWS with one ingredient changed and the rest as planned. If the difference is negative, the plan is better. Differences
+smaller than their standard deviation are not significant; those of one seed are weak evidence."""
 
 OTHERS = """\
-### Other runs that are not as planned
+### Other runs
 
-Plans of before, and methods with options of their own."""
+Earlier plans, and methods with their own options."""
 
 
 @dataclass(frozen=True, eq=False)
 class Ablation:
-    """A cell run in another way than planned.
+    """Runs of a cell with other options than planned.
 
-    difference: to the plain runs, for each seed that both have; None where they share none.
+    difference: to the plain runs, for each seed that both have; None if they share none.
     """
 
     cell: Cell
@@ -46,21 +46,21 @@ class Ablation:
 
 
 def ablations(results: Iterable[Record]) -> list[Ablation]:
-    """The runs that are no plain ones, joined over seeds, in the order of the paper's settings and cells."""
+    """The runs that are not plain, joined over seeds, in the order of settings and cells."""
     runs = by_cell(results)
     here = [one for one in cells() if place(one) in runs]
     return [each for one in here for method, own in runs[place(one)].items() for each in _ablations(one, method, own)]
 
 
 class Ingredient(NamedTuple):
-    """What a run of GLWS has by its plan, and what it has instead, in words."""
+    """An ingredient of the plan, and what replaces it, in words."""
 
     name: str
     instead: str
 
 
 def ingredient(changes: Mapping[str, object]) -> Ingredient | None:
-    """What a run has instead of its plan, if that is one thing (`tables/ingredients.yaml`); None if it is more.
+    """The ingredient that a run changes (`tables/ingredients.yaml`); None if it changes more.
 
     >>> ingredient({"m_step": "weak"})
     Ingredient(name='strong augmentation', instead='trained on the weak view')
@@ -70,7 +70,7 @@ def ingredient(changes: Mapping[str, object]) -> Ingredient | None:
 
 @cache
 def _ingredients() -> dict[str, Ingredient]:
-    """In the order of the file, by the changes as text."""
+    """Ingredients by their changes as text, in the order of the file."""
     return {
         json.dumps(changes, sort_keys=True): Ingredient(entry["ingredient"], entry["instead"])
         for entry in entries("ingredients")
@@ -79,7 +79,7 @@ def _ingredients() -> dict[str, Ingredient]:
 
 
 def _ablations(one: Cell, method: str, runs: Iterable[Record]) -> list[Ablation]:
-    """Those of a method in a cell, one for each way to run it."""
+    """The ablations of a method in a cell, one for each set of options."""
     joined: dict[str, list[Record]] = {}
     for record in runs:
         joined.setdefault(json.dumps(changes(record), sort_keys=True), []).append(record)
@@ -97,7 +97,7 @@ def _ablation(one: Cell, method: str, runs: Sequence[Record], plain: Mapping[int
 
 
 def ablations_section(results: Iterable[Record], remark: str) -> str:
-    """GLWS with one ingredient exchanged, ingredient by ingredient, then all others; nothing if there is nothing."""
+    """The section: GLWS by changed ingredient, then all others; empty without runs."""
     order = list(dict.fromkeys(_ingredients().values()))
     named = [(ingredient(each.changes) if each.method == OURS else None, each) for each in ablations(results)]
     known = sorted(((name, each) for name, each in named if name is not None), key=lambda pair: order.index(pair[0]))
@@ -119,7 +119,7 @@ def _options(each: Ablation) -> str:
 
 
 def _listed(words: str, about: tuple[str, str], rows: Sequence[tuple[str, str, Ablation]]) -> str:
-    """Two words about each, where it was run, and what it came to; nothing without rows."""
+    """A table of ablations below its heading; empty without rows."""
     if not rows:
         return ""
     head = [(*about, "setting", "cell", "mean ± std (seeds)", "difference"), (*["---"] * 4, "---:", "---:")]

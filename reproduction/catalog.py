@@ -1,4 +1,4 @@
-"""What the paper compares: its settings, data sets, methods and tables, by our names and by its own."""
+"""The settings, data sets, methods and tables of the paper, by our names and by its own."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ METHODS: dict[str, str] = {
 }
 """Our name of each method with published numbers, and how the tables spell it.
 
-RiskSD is two methods: with pairs alone (`risk_sd`), and with unlabeled data beside them (`sdu`).
+RiskSD is two methods: for pairs alone (`risk_sd`), and for pairs and unlabeled data (`sdu`).
 """
 
 TABLES: dict[str, Table] = {
@@ -155,7 +155,7 @@ def settings() -> tuple[str, ...]:
 
 
 def check_known(what: str, name: str, known: Iterable[str]) -> None:
-    """Raises `DataError` for a name that is not among those known, with the nearest ones.
+    """Raise `DataError` for an unknown name, with the nearest ones.
 
     >>> check_known("setting of the paper", "proportion", SETTINGS)
     Traceback (most recent call last):

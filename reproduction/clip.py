@@ -1,4 +1,4 @@
-"""Confidences of CLIP, for the cells that ask for them: made once for a data set, kept beside it, read by every run."""
+"""CLIP confidences: computed once per data set, stored next to it, read by every run."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ CONFIDENCE, MODEL, FOLDER, KIND = "clip_vit_b_16", "ViT-B-16", "clip", "confiden
 
 
 def needs_clip(one: Cell) -> bool:
-    """Whether the confidences of a cell are those of CLIP."""
+    """Whether a cell uses CLIP confidences."""
     return one.configuration.get("confidence_model") == CONFIDENCE
 
 
 def write_clip_scores(source: Source, weights: str, folder: Path | None = None, device: str = "cpu") -> Path:
-    """What CLIP takes each training image for, by the names of the classes; gives the file that says where it is.
+    """Write the CLIP probabilities of each training image; return their file.
 
     `weights` are a tag, which `open_clip` downloads, or a `.safetensors` file of those that OpenAI published, which the
     paper has; their activation is not that of other ViT-B-16 (the tag "openai" knows it).
@@ -40,7 +40,7 @@ def write_clip_scores(source: Source, weights: str, folder: Path | None = None, 
 
 
 def read_clip_scores(dataset: str, num_classes: int, folder: Path | None = None) -> Float[Tensor, "instances classes"]:
-    """Probabilities of all training images; a `DataError` in one line if they were not made, or are not sound."""
+    """Probabilities of all training images; `DataError` if they are missing or invalid."""
     path = _path(dataset, folder)
     if not path.is_file():
         raise DataError(

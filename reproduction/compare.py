@@ -1,4 +1,4 @@
-"""Our runs and the published numbers of a cell, side by side, as numbers: what tables, page and figures are made of."""
+"""Compare our runs with the published numbers of each cell."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Score:
 
     @property
     def mean(self) -> float:
-        """Over the seeds."""
+        """The mean over seeds."""
         return statistics.mean(self.values)
 
     @property
     def std(self) -> float:
-        """Over the seeds, dividing by one less; 0 of a single one."""
+        """The sample standard deviation over seeds; 0 for a single one."""
         return statistics.stdev(self.values) if len(self.values) > 1 else 0.0
 
     def __format__(self, sign: str) -> str:
@@ -46,7 +46,7 @@ class Score:
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """A cell with what the paper says and what our plain runs of it say; None for what was not run.
+    """The paper's numbers and our plain runs of a cell; None for what was not run.
 
     ours, best_on_test: GLWS after the last epoch, and in the epoch that is best on the test set. ceiling: the same
     network with all true labels. baselines: other methods of ours, by name. All in percent of the setting's metric.
@@ -72,14 +72,14 @@ class Compared:
 
     @property
     def is_short(self) -> bool:
-        """Whether ours is below the paper's by more than one standard deviation of the paper's."""
+        """Whether ours is below the paper's by more than the paper's standard deviation."""
         return self.difference is not None and self.difference < -self.published.std
 
     @property
     def share_left(self) -> float | None:
         """(ceiling - ours) / (ceiling - paper): how much of the paper's distance to the ceiling is left.
 
-        None without a ceiling, and where the paper is at the ceiling or above it.
+        None without a ceiling above the paper's number.
         """
         if self.ours is None or self.ceiling is None or self.ceiling.mean <= self.published.mean:
             return None
@@ -94,9 +94,9 @@ class Compared:
 
 
 def compared(results: Iterable[Record], setting: str | None = None) -> list[Compared]:
-    """Every cell of the paper, or of a setting, with our plain runs of it.
+    """Every cell of the paper, or of a setting, with our plain runs.
 
-    Runs with options and runs cut short are no plain runs (`is_plain`). The ceiling comes from runs of the cell, or
+    Runs with changed options or fewer epochs are not plain (`is_plain`). The ceiling comes from runs of the cell, or
     else of its setting, or else of any setting, with the same data, classes and network.
 
     >>> len(compared([])), compared([], "proportions")[0].ours
@@ -108,12 +108,12 @@ def compared(results: Iterable[Record], setting: str | None = None) -> list[Comp
 
 
 def is_plain(record: Record) -> bool:
-    """Whether a run has the options that are planned now, and all epochs: the paper's, or those of the plan."""
+    """Whether a run has the options and epochs of the current plan."""
     return not changes(record)
 
 
 def changes(record: Record) -> dict[str, object]:
-    """What a run has that a plain one has not: options, other epochs, what was planned otherwise at its time."""
+    """The differences of a run from a plain one: options, epochs, and an earlier plan."""
     now = taken(record["method"], chosen_options(cell(*_place_of(record))))
     then = now if record["chosen"] is None else taken(record["method"], record["chosen"])
     planned = now.get(EPOCHS, _task(*_place_of(record)).epochs)
@@ -122,7 +122,7 @@ def changes(record: Record) -> dict[str, object]:
 
 
 def _replanned(then: Mapping[str, object], now: Mapping[str, object]) -> dict[str, object]:
-    """Options that were planned otherwise; those that were not planned at all are "default"."""
+    """Options of an earlier plan that differ; those it did not set are "default"."""
     return {name: then.get(name, "default") for name in {**then, **now} if then.get(name) != now.get(name)}
 
 
@@ -133,7 +133,7 @@ def score(records: Iterable[Record], field: str) -> Score | None:
 
 
 def method_title(name: str) -> str:
-    """What the paper calls a method, or our name of one that it has not.
+    """The paper's name of a method, or ours if the paper does not have it.
 
     >>> method_title("count_loss"), method_title("mcl")
     ('Count Loss', 'mcl')
@@ -155,7 +155,7 @@ def _of_cell(one: Cell, own: Mapping[str, list[Record]], ceilings: Sequence[Reco
 
 
 def _ceiling(one: Cell, ceilings: Iterable[Record]) -> list[Record]:
-    """Runs with all true labels of other cells that have the same task, of the same setting if there are any."""
+    """Runs with all true labels of other cells with the same task, of the same setting if possible."""
     wanted = _task(*place(one)).network
     alike = [record for record in ceilings if _task(*_place_of(record)).network == wanted]
     return [record for record in alike if record["setting"] == one.setting] or alike
@@ -166,7 +166,7 @@ Place = tuple[str, str, str]
 
 
 def place(one: Cell) -> Place:
-    """Where a run of the cell belongs."""
+    """Setting, data set and name of a cell."""
     return one.setting, one.dataset, one.name
 
 

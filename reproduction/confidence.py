@@ -1,4 +1,4 @@
-"""Confidences for the settings that know one: networks fitted to one half of the data, calibrated, score the other."""
+"""Confidences by cross-fitting: calibrated networks fitted to one half score the other half."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from glws.training import Fitted, TrainingConfig, fit, log_probs_of
 Speed = Literal["eager", "graphs"]
 SMALL = "lenet5"
 TRAINED: dict[bool, dict[str, Any]] = {True: {"epochs": 20}, False: {"epochs": 30, "precision": "bfloat16"}}
-"""How networks that score are trained, small ones and others: AdamW at 0.001, batches of 128."""
+"""Training of the scoring networks, small and large: AdamW at 0.001, batches of 128."""
 
 
 class NetworkClassifier:
-    """A network with the two methods that `crossed_scores` asks for."""
+    """A network with the two methods that `crossed_scores` needs."""
 
     def __init__(self, model: str, shape: Sequence[int], num_classes: int, look: Views, config: TrainingConfig) -> None:
         self._model, self._shape, self._num_classes = model, tuple(shape), num_classes
@@ -35,7 +35,7 @@ class NetworkClassifier:
         self._fitted: Fitted | None = None
 
     def fit(self, table: Any, labels: Any) -> NetworkClassifier:
-        """Trains on all labels, of which EM makes the cross-entropy."""
+        """Train on all labels; EM is then the cross-entropy."""
         generator = torch.Generator().manual_seed(self._config.seed)
         network = build(self._model, self._shape, self._num_classes, generator)
         data = WeakDataset(self._images(table), Groups.singles(len(labels)), Labels.of(labels, self._num_classes))
@@ -55,7 +55,7 @@ class NetworkClassifier:
 def network_scores(
     images: Any, labels: Any, num_classes: int, model: str, look: Views, seed: int, device: str, speed: Speed = "eager"
 ) -> Float[Tensor, "instances classes"]:
-    """Probabilities of all instances, each by a network that was fitted to the half it is not in."""
+    """Probabilities of all instances, each from the network that was fitted to the other half."""
     common: dict[str, Any] = {"seed": seed, "device": device, "deterministic": False, "speed": speed}
     config = TrainingConfig(batch_size=128, **common, **TRAINED[model == SMALL])
     classifier = NetworkClassifier(model, np.asarray(images).shape[1:], num_classes, look, config)

@@ -27,13 +27,13 @@ CONTESTANTS = {
 """Color and line of each contestant of the runtime figure: a color is a method, dashes are how it was published."""
 LEGEND = ("paper: GLWS", "ours", "supervised")
 MOST = 100.2
-"""Percent: the upper end of an axis, at most."""
+"""Percent; the largest upper end of an axis."""
 COLUMNS = 3
 GRID = {"color": "#dddddd", "linewidth": 0.8}
 
 
 def drawn(results: Sequence[Record], runtime: Runtime | None = None, only: str | None = None) -> dict[str, str]:
-    """All figures there are data for, as SVG by name: the settings (or one), `convergence` and `runtime`.
+    """All figures that have data, as SVG by name: the settings (or one), `convergence` and `runtime`.
 
     >>> drawn([])
     {}
@@ -50,7 +50,7 @@ def drawn(results: Sequence[Record], runtime: Runtime | None = None, only: str |
 
 
 def setting_svg(setting: str, results: Iterable[Record]) -> str | None:
-    """The paper's GLWS and ours with standard deviations, and the ceiling, of the cells run; a panel for a data set."""
+    """The paper's GLWS, ours and the ceiling, with standard deviations; a panel per data set."""
     rows = [row for row in compared(results, setting) if row.ours is not None]
     names = dict.fromkeys(row.cell.dataset for row in rows)
     panels = {name: [row for row in rows if row.cell.dataset == name] for name in names}
@@ -94,7 +94,7 @@ def _point(axes: Any, place: float, number: Published | Score, color: str, marke
 
 
 def _tick(one: Cell) -> str:
-    """The name of a cell on several short lines."""
+    """The name of a cell, on short lines."""
     return "\n".join(part.removeprefix("model=").removesuffix("_vit_b_16") for part in one.name.split(","))
 
 
@@ -107,7 +107,7 @@ def _short_metric(setting: str) -> str:
 
 
 class Curve(NamedTuple):
-    """Percent after each epoch, or every so many: mean and standard deviation over seeds."""
+    """Percent at each evaluated epoch: mean and standard deviation over seeds."""
 
     means: list[float]
     stds: list[float]
@@ -116,7 +116,7 @@ class Curve(NamedTuple):
 
 
 def curve(records: Iterable[Record]) -> Curve | None:
-    """The mean curve of some runs; curves of other lengths than the first are left out, None without any."""
+    """The mean curve of runs; curves of other lengths are left out; None without runs."""
     found = [record for record in records if record["curve"]]
     if not found:
         return None
@@ -128,7 +128,7 @@ def curve(records: Iterable[Record]) -> Curve | None:
 
 
 def long_bags() -> list[Cell]:
-    """Of each data set the cell of multiple instances with the most classes and, of these, the longest bags.
+    """For each data set, the multi-instance cell with the most classes and longest bags.
 
     >>> [one.name for one in long_bags()][:2], long_bags()[3].dataset
     (['classes=10,mean=20', 'classes=10,mean=20'], 'cifar100')
@@ -206,7 +206,7 @@ def _times(axes: Any, rows: Sequence[Row]) -> None:
 
 
 class _Canvas:
-    """A figure of several panels in rows; closed whatever happens, and the same bytes for the same data."""
+    """A figure of several panels in rows, with reproducible bytes."""
 
     def __init__(self, name: str, number: int, height: float, width: float = 3.7, shared: bool = False) -> None:
         self._name, self._number, self._height, self._width, self._shared = name, number, height, width, shared

@@ -1,4 +1,4 @@
-"""The files of this package: published numbers as comma-separated values, what is known about them as YAML."""
+"""The files of this package: published numbers as CSV, notes and plans as YAML."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def text_of(name: str) -> str:
 
 
 def rows(name: str) -> list[dict[str, str]]:
-    """The lines of a table by the names of its columns.
+    """The rows of a table, by column name.
 
     >>> rows("partial_labels")[0]["glws"]
     '94.31±0.09'
@@ -51,7 +51,7 @@ def value(text: str) -> Value:
 
 
 def concerns(entry: Mapping[str, Any], setting: str, dataset: str, configuration: Mapping[str, Value]) -> bool:
-    """Whether an entry is about a cell: what it leaves out holds for all.
+    """Whether an entry concerns a cell; fields that it leaves out match all cells.
 
     >>> concerns({"settings": ["proportions"], "where": {"mean_size": [50]}}, "proportions", "mnist", {"mean_size": 10})
     False

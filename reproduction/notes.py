@@ -1,4 +1,4 @@
-"""What is known to be wrong, contradictory or unsaid about the published numbers."""
+"""Notes on published numbers that are wrong, contradictory or incompletely described."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from reproduction.files import Value, concerns, entries
 class Note:
     """A remark on a published number.
 
-    kind: "print": printed numbers contradict each other, or cannot be; "text": the text contradicts the tables, the
-    code, or itself; "unsaid": the paper does not say; "code": the released code does something else than what is
-    written, and whether it made the tables is not known. methods: those it is about; none: all of the cell.
+    kind: "print": printed numbers contradict each other or are impossible; "text": the text contradicts the tables, the
+    code, or itself; "unsaid": the paper does not say; "code": the released code differs from the text, and may or may
+    not have produced the tables. methods: those that the note concerns; none: all of the cell.
     """
 
     kind: Literal["print", "text", "unsaid", "code"]

@@ -1,4 +1,4 @@
-"""The page of results: what was run, by which rules, how it compares, table by table."""
+"""The page of results: the runs, the rules, the summary, and a table for each setting."""
 
 from __future__ import annotations
 
@@ -24,69 +24,69 @@ REMARKS = "remarks"
 
 RULES = """## How to read the tables
 
-- *Ours* is GLWS of this package after the **last epoch**, mean ± standard deviation over seeds, and in brackets the
-  number of seeds. No epoch is chosen by the test set.
-- *Best on test* is the best epoch by the test set, as the released code of the paper reports; it stands in a column of
-  its own and is compared with nothing.
-- *Paper: GLWS* and *paper: best baseline* are the printed numbers. A cell that we did not run is empty; no number of
-  ours is copied from the paper.
-- *Supervised* is the ceiling: the same network and augmentation with all true labels, from the cell itself or from
-  another one with the same data, classes and network.
-- *Difference* is ours minus the paper's GLWS, in points.
-- *Our ...* are baselines of this package, repaired where the released ones are not what their papers say.
-- The metric is that of the setting, said above each table: what the released code computes, where the text says
-  something else. Matched accuracy is for weak labels that know the classes only up to their names.
-- Runs with other options than planned, or with other epochs than the paper's (those of two unlabeled sets on CIFAR-10
-  apart, whose epochs are not the same thing), are never *ours*: they are in the table of ablations.
+- *Ours* is GLWS of this package after the **last epoch**, mean ± standard deviation over seeds, with the number of
+  seeds in parentheses. The test set is not used to select an epoch.
+- *Best on test* is the best epoch by the test set, as the released code of the paper reports. It is shown for
+  information only.
+- *Paper: GLWS* and *paper: best baseline* are the printed numbers. A cell that was not run is empty.
+- *Supervised* is the ceiling: the same network and augmentation with all true labels, from this cell or from another
+  one with the same data, classes and network.
+- *Difference* is ours minus the paper's GLWS, in percentage points.
+- *Our ...* are baselines of this package, corrected if the released code differs from their papers.
+- The metric of the setting is named above each table; if text and released code differ, it is that of the code. Matched
+  accuracy is for weak labels that identify the classes only up to permutation.
+- Runs whose options differ from the plan, or whose epochs differ from the paper's, are not *ours*; they are in the
+  table of ablations. (Two unlabeled sets on CIFAR-10 are an exception, since an epoch is defined differently there.)
 - Numbers in square brackets are notes on the published numbers, below each table."""
 
 CHOICES = """\
-What is not as in the paper, or as a method has it by default, is in `src/glws/paper/tables/choices.yaml`, each entry
-with its reason. Most reasons are runs like these: weak labels were held out, and a run is judged by the mean of
-log p(w | x) over them, the likelihood of what is known of a group, in the plain view, after the last epoch. Such a run
-never meets the test set. Larger is better. *Groups*: so many were drawn from instances that were held out. Where it is
-empty, at most a tenth of the groups was held out, such as have no instance in common with others where that could be
-had: of bags a hundred or fewer, of long bags the shorter ones, and they say little. Only runs of one cell and seed with
-as many groups can be compared, and of unlabeled groups only those of one size. *Options*: those of the plan too, where
-it was noted.
-*Tempered*, where it was noted: the same with all logits times one factor, the best of nine; predictions that are right
-but too sure are judged more fairly by it. *Accuracy*, where it was noted: that on single instances, estimated from what
-is known of the held-out groups alone (`glws.evaluation.accuracy_from_counts`, `accuracy_from_presence`), in percent,
-with its standard error; balanced, where the setting is judged by that and the groups tell it."""
+Every difference from the paper and from the defaults is listed in `reproduction/tables/choices.yaml`, with its reason.
+Most reasons are runs like the ones below. Weak labels are held out, and a run is evaluated by the mean of log p(w | x)
+over them, in the plain view, after the last epoch; larger is better. The test set is not used.
+
+- *Groups*: the number of groups drawn from held-out instances. If empty, at most a tenth of the groups was held out, if
+  possible without instances in other groups: a hundred bags or fewer, which carry little information. Compare only runs
+  of one cell and seed with the same number of groups, and unlabeled groups only at one size.
+- *Options*: including those of the plan, if recorded.
+- *Tempered*, if recorded: the same with all logits times one factor, the best of nine. It is fairer to predictions that
+  are right but overconfident.
+- *Accuracy*, if recorded: the accuracy on single instances, estimated from the held-out weak labels alone
+  (`glws.evaluation.accuracy_from_counts`, `accuracy_from_presence`), in percent, with its standard error; balanced
+  accuracy if that is the metric and the groups allow it."""
 
 CONVERGENCE = """\
-Figure 5 of the paper: the metric on the test set after each epoch, multiple instances, of each data set the cell with
-the most classes and the longest bags; mean over seeds, the band is one standard deviation. *Settled*: the first epoch
-from which on the mean stays within a point of its last value."""
+Figure 5 of the paper: the test metric after each epoch, for multiple instances; for each data set, the cell with the
+most classes and the longest bags. Mean over seeds; the band is one standard deviation. *Settled* is the first epoch
+from which the mean stays within one point of its last value."""
 
 AGAIN = """\
-`glws data` lists the data sets that are available. A run that is in `runs.jsonl` is not run again, and one that was cut
-off resumes. `--processes 18 --speed graphs` does 18 at once on one GPU; start NVIDIA's multi-process service before
-(`nvidia-cuda-mps-control -d`), or they take turns. Cells with confidences of CLIP need
-`python -m reproduction clip --dataset NAME` before. The commands take whole data sets; what is empty below was not
+`glws data` lists the data sets that are available. Runs that are in `runs.jsonl` are skipped, and interrupted ones
+resume. `--processes 18 --speed graphs` does 18 runs at a time on one GPU; start NVIDIA's multi-process
+service first (`nvidia-cuda-mps-control -d`), so that their kernels run at the same time. Cells with CLIP confidences
+need `python -m reproduction clip --dataset NAME` first. The commands cover whole data sets; empty cells below were not
 run."""
 
 RUNTIME = f"""\
-Figure 6 of the paper: time against the length of bags. Timed is a loss and its gradient with respect to the logits, for
-{GROUPS} bags of one length and {CLASSES} classes; the network is not part of it.
+Figure 6 of the paper: time against the length of bags. The time is for a loss and its gradient with respect to the
+logits, for {GROUPS} bags of one length and {CLASSES} classes, without the network.
 
-- *Our engine*: Count Loss and UUM of this package, on the same inference as GLWS. UUM for label proportions is exact up
-  to 65,536 count vectors of a bag and a corrected tilt beyond.
-- *Plain recursion*: Count Loss as research code has it, the whole table of counts in log space, quadratic in the
-  length, with autograd behind it.
+- *Our engine*: Count Loss and UUM of this package, with the same inference as GLWS. UUM for label proportions is exact
+  up to 65,536 count vectors per bag, and a corrected tilt above.
+- *Plain recursion*: Count Loss as in research code: the whole table of counts in log space, quadratic in the length,
+  with gradients from autograd.
 - *All arrangements listed*: UUM for label proportions as released with the paper, factorial in the length; here up to
-  {LONGEST_LISTED} instances, with the list made beforehand.
+  {LONGEST_LISTED} instances, with the list computed beforehand.
 
-GLWS infers twice, once for the targets from one view and once for the likelihood of the other."""
+GLWS infers twice: for the targets from one view, and for the likelihood of the other."""
 
 
 @dataclass(frozen=True)
 class Extras:
-    """What a page has beside the runs.
+    """Inputs of the page other than the runs.
 
     links: of the figures by name (`reproduction.figures.drawn`). runtime: the times of Figure 6. remarks: texts by the
-    name of a setting, `summary`, `ablations` or `choices`, see `read_remarks`. folder: where the runs lie, for the
-    commands. choices: the runs that hold groups out.
+    name of a setting, `summary`, `ablations` or `choices`, see `read_remarks`. folder: the folder of the runs, for the
+    commands. choices: the runs for model selection.
     """
 
     links: Mapping[str, str] = field(default_factory=dict)
@@ -97,10 +97,10 @@ class Extras:
 
 
 def page(results: Sequence[Record], extras: Extras | None = None) -> str:
-    """The whole page in Markdown, from our runs alone; without runs it says so.
+    """The whole page in Markdown, from our runs.
 
     >>> print(page([]).splitlines()[0])
-    # The paper's tables, ours beside theirs
+    # Results: the paper's tables and our runs
     """
     given = extras or Extras()
     rows = compared(results)
@@ -123,9 +123,9 @@ def page(results: Sequence[Record], extras: Extras | None = None) -> str:
 
 
 def read_remarks(folder: Path) -> dict[str, str]:
-    """Texts of one's own for the page, from `remarks/NAME.md` in the folder of the runs; a setting, `summary` or so.
+    """Remarks for the page, from `remarks/NAME.md` in the folder of the runs.
 
-    Each goes below the table of its name, for what the numbers do not say, such as why a cell falls short.
+    NAME is a setting, `summary`, `ablations` or `choices`; each remark is placed below the table of that name.
     """
     found = {path.stem: path for path in sorted((folder / REMARKS).glob("*.md"))}
     for name in found:
@@ -146,27 +146,27 @@ def _head(results: Sequence[Record], rows: Sequence[Compared]) -> str:
     seen = {row.cell.dataset for row in rows if row.ours is not None}
     absent = [known.paper_name for name, known in DATASETS.items() if name not in seen]
     sentences = [
-        f"The paper (Chen et al., ICML 2024) has {len(rows)} cells in {len(SETTINGS)} settings, each a data set and a",
-        "way to weaken its labels.",
+        f"The paper (Chen et al., ICML 2024) has {len(rows)} cells in {len(SETTINGS)} settings.",
+        "A cell is a data set with one simulation of weak labels.",
         f"**GLWS was run in {len(run)} of them**, in {len(whole)} with {SEEDS} seeds or more.",
-        *([f"{shut} others need confidences of CLIP, which were not to be had."] if shut else []),
-        *([f"Not run at all: {', '.join(absent)}."] if absent else []),
+        *([f"{shut} others need CLIP confidences, which were not available."] if shut else []),
+        *([f"No cells were run of {', '.join(absent)}."] if absent else []),
     ]
-    made = "This page is made by `python -m reproduction show` from `runs.jsonl`; only the remarks are written by hand."
-    return "\n\n".join(["# The paper's tables, ours beside theirs", "\n".join(sentences), _runs(results), made])
+    made = "This page is written by `python -m reproduction show` from `runs.jsonl`, and from remarks written by hand."
+    return "\n\n".join(["# Results: the paper's tables and our runs", "\n".join(sentences), _runs(results), made])
 
 
 def _runs(results: Sequence[Record]) -> str:
     if not results:
         return "There are no runs yet."
     seeds = sorted({record["seed"] for record in results})
-    devices = Counter(record["device"] or "a device that was not noted" for record in results)
+    devices = Counter(record["device"] or "an unrecorded device" for record in results)
     methods = Counter(record["method"] for record in results)
     hours = sum(record["seconds"] for record in results) / 3600
     return "\n".join(
         [
-            f"- Runs: {len(results)}, {hours:.1f} hours of training summed over them; a GPU had many side by side.",
-            f"- Of these plain runs of GLWS: {_hours(results)}.",
+            f"- Runs: {len(results)}, {hours:.1f} hours of training in total; many ran at the same time on one GPU.",
+            f"- Runs of GLWS as planned: {_hours(results)}.",
             f"- Seeds: {', '.join(map(str, seeds))}.",
             f"- Devices: {_counted(devices)}.",
             f"- Methods: {_counted(Counter({method_title(name): number for name, number in methods.items()}))}.",
@@ -198,11 +198,11 @@ def _reproduction(results: Sequence[Record], given: Extras) -> str:
         f"python -m reproduction runtime --out {given.folder}/runtime.json",
         f"python -m reproduction show all --results {given.folder} --out docs/results.md",
     ]
-    return "\n".join(["## How to make it again", "", "```sh", *lines, "```", "", AGAIN])
+    return "\n".join(["## Reproduce this page", "", "```sh", *lines, "```", "", AGAIN])
 
 
 def _commands(results: Iterable[Record]) -> list[str]:
-    """The commands behind the plain runs: GLWS and ceiling of all settings, then the baselines of each."""
+    """The commands of the plain runs: GLWS and ceiling of all settings, then the baselines."""
     plain = [record for record in results if is_plain(record)]
     common = [record for record in plain if record["method"] in (OURS, CEILING)]
     lines = _commands_of("all", common)
@@ -215,7 +215,7 @@ def _commands(results: Iterable[Record]) -> list[str]:
 
 
 def _commands_of(table: str, records: Sequence[Record]) -> list[str]:
-    """One for all data sets with the same methods and seeds."""
+    """One command for all data sets with the same methods and seeds."""
     alike: dict[tuple[str, str], list[str]] = {}
     for dataset in DATASETS:
         own = [record for record in records if record["dataset"] == dataset]
@@ -237,7 +237,7 @@ def _command(table: str, datasets: Sequence[str], methods: str, seeds: str) -> s
 
 
 def _choices(choices: Sequence[Choice], remark: str) -> str:
-    """Runs that hold groups out, cell by cell, the best first."""
+    """The runs for model selection, by cell, best first."""
     if not choices and not remark:
         return ""
     lines = [
@@ -259,24 +259,24 @@ def _choices(choices: Sequence[Choice], remark: str) -> str:
                 _estimated(one, each),
             )
             lines.append((SETTINGS[one.setting].title, cell_name(one), str(each["seed"]), *shown))
-    parts = ["## How we chose", CHOICES, folded(f"All {len(choices)} runs", table(lines)) if choices else "", remark]
+    parts = ["## Model selection", CHOICES, folded(f"All {len(choices)} runs", table(lines)) if choices else "", remark]
     return "\n\n".join(part for part in parts if part)
 
 
 def _estimated(one: Cell, choice: Choice) -> str:
-    """The metric of the setting as the held-out groups tell it, in percent."""
+    """The metric estimated from the held-out groups, in percent."""
     balanced = choice["held_out_balanced_accuracy"] if one.metric == "balanced_accuracy" else None
     found, error = choice["held_out_accuracy"] if balanced is None else balanced, choice["held_out_accuracy_error"]
     return "" if found is None or error is None else f"{100 * found:.2f}±{100 * error:.2f}"
 
 
 def _order_of_choices(choice: Choice) -> tuple[int, int, float]:
-    """What can be compared stands together, the best first; runs that held out groups of their own come first."""
+    """Sort comparable runs together, best first."""
     return choice["seed"], -(choice["held_out_groups"] or 0), -choice["held_out_log_likelihood"]
 
 
 def _convergence(results: Sequence[Record], link: str | None) -> str:
-    """The figure, and when each curve is within a point of its end."""
+    """The figure, and the epoch from which each curve stays within a point of its end."""
     curves = convergence_curves(results)
     if link is None or not curves:
         return ""
@@ -292,7 +292,7 @@ def _convergence(results: Sequence[Record], link: str | None) -> str:
 
 
 def settled(means: Sequence[float], within: float = 1.0) -> int:
-    """The first epoch, counted from 1, from which on all values are so near to the last one.
+    """The first epoch, counted from 1, from which all values stay near the last one.
 
     >>> settled([50.0, 97.5, 90.0, 97.2, 98.0])
     4

@@ -1,4 +1,4 @@
-"""How we train a cell: the paper's sizes, epochs and optimizer, and what we chose ourselves (`tables/choices.yaml`)."""
+"""The training plan of a cell: the paper's values, and our own choices (`tables/choices.yaml`)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ instance, so many in a batch. All others are options of the method, which may be
 the views of RCR."""
 
 EPOCHS = f"{TRAINED}epochs"
-"""Epochs of a plan that are not the paper's."""
+"""The option for other epochs than the paper's."""
 
 SHARES = f"{TRAINED}shares"
-"""How frequent the classes are, where balanced accuracy is asked for: of every method, the ceiling too."""
+"""The class prior, for balanced accuracy; for every method and the ceiling."""
 
 CEILING = "supervised"
 SUPERVISED = {"lenet5": {"batch_size": 512, "learning_rate": 1e-3}}
-"""With all labels, at batches that fill a GPU; AdamW's rate goes with them, that of SGD stays."""
+"""Supervised training with batches that fill a GPU; AdamW's learning rate is scaled, SGD's is not."""
 
 RECIPE, PUBLISHED, OF_CELL = "recipe", "published", "cell"
 """Option of a run of a baseline: `recipe=published` trains it as its authors did (`AbstractMethod.recipe`), on the
@@ -43,14 +43,14 @@ KEPT = ("epochs", "batch_size", "precision", "evaluate_every", "deterministic", 
 """Fields of the training that a recipe leaves as the cell has them, unless it sets them."""
 
 EVERY = 5
-"""Epochs from one look at the test set to the next, of large networks: it would be a tenth of their time."""
+"""Epochs between test evaluations of large networks, which would take a tenth of the time."""
 
 WITH_UNLABELED = ("positive_unlabeled", "unlabeled_unlabeled", "similar_dissimilar_unlabeled")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One run of a cell: the method, how it is trained, the views of the instances, how weak data are drawn.
+    """The plan of one run: method, training, views, and simulation of weak data.
 
     `is_single`: unlabeled sets are taken instance by instance (`NoisyLabels.of_sets`).
     """
@@ -64,7 +64,7 @@ class Plan:
 
     @property
     def epochs(self) -> int:
-        """How many epochs it is trained."""
+        """The number of epochs."""
         assert self.config.epochs is not None, "a plan says how long it trains"
         return self.config.epochs
 
@@ -78,7 +78,7 @@ def plan(
     speed: Literal["eager", "graphs"] = "eager",
     **options: Any,
 ) -> Plan:
-    """How a cell is trained by a method; `epochs` replaces the paper's number.
+    """The plan of a cell and method; `epochs` replaces the paper's number.
 
     `options` are those of the method, with `method.` before them or nothing; beginning with `draw.`, of the weakening;
     with `training.`, of the training.
@@ -109,7 +109,7 @@ def plan(
 
 
 def chosen_options(cell: Cell) -> dict[str, Any]:
-    """What we chose for a cell, as options of a run.
+    """Our choices for a cell, as options of a run.
 
     >>> from reproduction import cell
     >>> chosen_options(cell("proportions", "mnist", "classes=10,mean=20"))
@@ -120,8 +120,9 @@ def chosen_options(cell: Cell) -> dict[str, Any]:
 
 
 def taken(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What a method has of the options chosen for a cell: GLWS all, the ceiling how instances are looked at and how
-    predictions are judged, and others that, how they are trained (without a recipe), and how weak data are drawn.
+    """The chosen options of a cell that apply to a method.
+
+    GLWS takes all; the ceiling takes views and decisions; other methods also simulation, and training without a recipe.
 
     >>> taken("supervised", {"views": "mnist", "e_step": "weak", "training.batch_size": 8})
     {'views': 'mnist'}
@@ -140,7 +141,7 @@ def _choices() -> list[dict[str, Any]]:
 
 
 def _beginning(options: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """The options that begin so, without the beginning."""
+    """The options with a prefix, without it."""
     return {name.removeprefix(prefix): value for name, value in options.items() if name.startswith(prefix)}
 
 
@@ -163,7 +164,7 @@ def _training(cell: Cell, method: str, made: AbstractMethod, options: Mapping[st
 
 
 def _config(cell: Cell, method: str) -> dict[str, Any]:
-    """The paper's training."""
+    """The training configuration: the paper's values and the options."""
     parameters = cell.hyper_parameters()
     planned = {
         "epochs": parameters.epochs,
@@ -196,8 +197,7 @@ def _batch_size(cell: Cell) -> int | tuple[int, ...]:
 
 
 def _method(cell: Cell, method: str, view: str | None, options: Mapping[str, Any]) -> AbstractMethod:
-    """The method with what it has to be told of a cell: the view that is trained on (None: its own), the prior where it
-    needs one.
+    """The method with the M-step view (None: its own) and the prior of the cell, if it needs them.
 
     With all labels EM is the cross-entropy: so the ceiling is EM too, and as fast.
     """

@@ -1,4 +1,4 @@
-"""Many runs of the paper's cells: one after the other, or as many at once as there are processes."""
+"""Run many cells, one after the other or in several processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from reproduction.running import PaperRun, check_data, run_cell
 
 @dataclass(frozen=True)
 class RunPool:
-    """How many processes share the work, and what they need to know."""
+    """The number of processes, and the options that they share."""
 
     results: Path
     folder: Path | None = None
@@ -36,11 +36,11 @@ class RunPool:
 
 
 Watch = Callable[[PaperRun], Observer]
-"""Who watches a run."""
+"""Makes an observer for a run."""
 
 
 def unwatched(run: PaperRun) -> Observer:
-    """Nobody."""
+    """An observer that does nothing."""
     return Observer()
 
 
@@ -50,10 +50,10 @@ def run_all(
     report: Callable[[str], None] = print,
     watch: Watch = unwatched,
 ) -> int:
-    """Does what is not done yet; gives the number of runs that failed. After `seconds` no further run is begun.
+    """Do the unfinished runs; return the number of failures. No run starts after `seconds`.
 
-    Runs whose data are not there are left out, with a line for each data set; if that is all of them it is an error.
-    `watch` gives an observer for each run; nobody watches runs that are done side by side.
+    Runs whose data are missing are skipped, with a line for each data set; if all are, it is an error. `watch` makes an
+    observer for each run; with several processes it is not used.
     """
     known = run_names(pool.results)
     left = [run for run in todo if run.name not in known]
@@ -75,7 +75,7 @@ def run_all(
 
 
 def _with_data(left: Sequence[PaperRun], folder: Path | None) -> tuple[list[PaperRun], list[DataError]]:
-    """The runs whose data set is there, and CLIP's confidences of it where the cell has them; why each other is not."""
+    """The runs whose data set and CLIP confidences are available; the errors of the others."""
     wanted = [(run.dataset, needs_clip(cell(run.setting, run.dataset, run.cell))) for run in left]
     absent: dict[tuple[str, bool], DataError] = {}
     for each in dict.fromkeys(wanted):
@@ -88,7 +88,7 @@ def _with_data(left: Sequence[PaperRun], folder: Path | None) -> tuple[list[Pape
 
 
 def _side_by_side(left: Sequence[PaperRun], pool: RunPool) -> int:
-    """As many at once as there are to be processes; gives the number of runs that failed."""
+    """Run in several processes; return the number of failures."""
     context = torch.multiprocessing.get_context("spawn")
     place, failures = context.Value("i", 0), context.Value("i", 0)
     number = min(pool.processes, len(left))
@@ -99,7 +99,7 @@ def _side_by_side(left: Sequence[PaperRun], pool: RunPool) -> int:
         _await(workers)
     except KeyboardInterrupt:
         for worker in workers:
-            worker.terminate()  # what they do is saved first
+            worker.terminate()  # each saves its run first
         _await(workers)
     return int(failures.value) + sum(worker.exitcode != 0 for worker in workers)
 
@@ -110,7 +110,7 @@ def _await(workers: Sequence[Any]) -> None:
 
 
 class _Counter:
-    """What a shared number is to several processes, for one."""
+    """A counter with the interface of a shared one, for a single process."""
 
     def __init__(self) -> None:
         self.value = 0
@@ -122,8 +122,10 @@ class _Counter:
 
 
 def _worker(left: Sequence[PaperRun], pool: RunPool, place: Any, failures: Any) -> None:
-    """Work in a process group of its own: a signal to all of them would come a second time when the parent is gone, and
-    whoever is asked to stop twice does not save."""
+    """Work in a separate process group.
+
+    Otherwise a signal would arrive a second time when the parent ends, and a second signal stops without saving.
+    """
     os.setpgrp()
     torch.set_num_threads(1)
     Thread(target=_stop_with_parent, daemon=True).start()
@@ -133,7 +135,7 @@ def _worker(left: Sequence[PaperRun], pool: RunPool, place: Any, failures: Any) 
 
 
 def _stop_with_parent() -> None:
-    """Nobody goes on when the process that asked for the runs is gone, however it went."""
+    """Stop this process when its parent ends."""
     parent = torch.multiprocessing.parent_process()
     assert parent is not None
     parent.join()
@@ -147,7 +149,7 @@ def _work(
     began: float,
     watch: Watch = unwatched,
 ) -> int:
-    """Takes run after run from the list until it is empty or the time is over."""
+    """Take runs from the list until it is empty or the time is over."""
     began, failed = began or time.time(), 0
     while pool.seconds is None or time.time() - began < pool.seconds:
         with place.get_lock():
@@ -158,16 +160,16 @@ def _work(
         try:
             failed += _attempt(left[number], pool, watch)
         except (KeyboardInterrupt, SystemExit):
-            print(f"{left[number].name}: cut off; asked again, it goes on", flush=True)
+            print(f"{left[number].name}: interrupted; the same command continues it", flush=True)
             return failed + 1
     return failed
 
 
 def _attempt(run: PaperRun, pool: RunPool, watch: Watch) -> int:
-    """Runs one; a failure is said and counted, and does not keep the others."""
+    """Do one run; a failure is printed and counted."""
     try:
         result = run_cell(run, pool.results, pool.folder, pool.device, pool.runs, pool.speed, watch(run))
-    except Exception as error:  # one cell that breaks must not take the table with it
+    except Exception as error:  # one failing cell must not stop the others
         print(f"{run.name}: {type(error).__name__}: {' '.join(str(error).split())[:300]}", flush=True)
         return 1
     print(f"{run.name}: {_words(run, result)} in {result['seconds']:.0f} s", flush=True)
@@ -175,7 +177,7 @@ def _attempt(run: PaperRun, pool: RunPool, watch: Watch) -> int:
 
 
 def _words(run: PaperRun, result: Mapping[str, Any]) -> str:
-    """What a run came to, by the measure it is judged by."""
+    """The result of a run by its metric, in words."""
     if run.held_out:
         return f"held-out log-likelihood {result[LIKELIHOOD]:.4f}, tempered {result[TEMPERED]:.4f}"
     metric = cell(run.setting, run.dataset, run.cell).metric

@@ -1,4 +1,4 @@
-"""The cells of the paper's tables: a setting, a data set, how the weak labels were made, and the published numbers."""
+"""The cells of the paper's tables: setting, data set, configuration, published numbers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Published:
 
     @property
     def place(self) -> Place:
-        """Whether it is in the main text or in the appendix."""
+        """Main text or appendix."""
         return TABLES[self.table].place
 
     def __str__(self) -> str:
@@ -44,7 +44,7 @@ class Published:
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """One column of a table: what was learned from what, and how well each method did.
+    """One column of a table: configuration, and the numbers of each method.
 
     configuration:  what the head of the column says: ratio, prior, sizes, confidence model.
     published:      for each method (our name) its number in every table that has it, the main text first.
@@ -61,30 +61,30 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """What tells it apart from the other cells of its setting and data set."""
+        """The name, unique within setting and data set."""
         return SETTINGS[self.setting].naming.format(**self.configuration)
 
     @property
     def metric(self) -> Metric:
-        """What the published numbers measure."""
+        """The metric of the published numbers."""
         return SETTINGS[self.setting].metric
 
     @property
     def num_classes(self) -> int:
-        """How many classes are to be told apart."""
+        """The number of classes of the task."""
         if self.setting == "partial_labels":
             return DATASETS[self.dataset].num_classes
         return int(self.configuration.get("num_classes", 2))
 
     @property
     def split(self) -> ClassSplit | None:
-        """Which classes are positive; None where all classes are to be told apart."""
+        """The split into positive and negative classes; None for multi-class tasks."""
         is_binary = self.setting != "partial_labels" and self.num_classes == 2
         return class_split(self.dataset, self.setting) if is_binary else None
 
     @property
     def positive(self) -> tuple[int, ...]:
-        """The positive classes, as the paper says; none where all classes are to be told apart."""
+        """The positive classes of the paper; empty for multi-class tasks."""
         return self.split.positive if self.split else ()
 
     @property
@@ -101,7 +101,7 @@ class Cell:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What is known to be wrong, contradictory or unsaid about its numbers."""
+        """Notes on its numbers."""
         known = notes(self.setting, self.dataset, self.configuration)
         return (
             (*known, Note("text", f"Positive classes: {self.split.note}")) if self.split and self.split.note else known
@@ -109,7 +109,7 @@ class Cell:
 
     @property
     def released(self) -> dict[str, Any]:
-        """What the released code draws differently, as options of `weakened`.
+        """The simulation of the released code, as options of `weakened`.
 
         >>> cell("pair_similarity", "stl10", "prior=0.4").released
         {'rule': 'released', 'positive': (0, 1, 8, 9)}
@@ -117,7 +117,7 @@ class Cell:
         return released_options(self)
 
     def value(self, method: str) -> Published | None:
-        """The published number of a method, from the main text where it is there; None where there is none."""
+        """The published number of a method, preferably from the main text; None if there is none."""
         check_known("method of the paper", method, METHODS)
         return self.published[method][0] if method in self.published else None
 
@@ -132,11 +132,11 @@ class Cell:
         return max(others, key=lambda pair: pair[1].mean)
 
     def hyper_parameters(self, says: Says = "paper") -> HyperParameters:
-        """How it was trained, as the paper prints it or as the released code says."""
+        """The hyperparameters, from the paper or from the released code."""
         return hyper_parameters(self.setting, self.dataset, self.configuration, says)
 
     def task_labels(self, labels: Numbers, positive: Sequence[int] | None = None) -> Int[Tensor, "instances"]:
-        """The classes of the data set as those of the task: 1 and 0, or as they are where all are to be told apart.
+        """Convert classes of the data set to those of the task: 1 and 0, or unchanged.
 
         >>> cell("pair_comparison", "stl10", "prior=0.5").task_labels([0, 1, 2])  # airplane, bird, car
         tensor([1, 0, 1])
@@ -154,7 +154,7 @@ class Cell:
         positive: Sequence[int] | None = None,
         **options: Any,
     ) -> Weakened:
-        """The weak data of this cell, drawn from the true classes of its data set (not from those of the task).
+        """Simulate the weak data of this cell from the true classes of its data set.
 
         `scores` are probabilities of being positive for all instances, in the settings that know a confidence:
         `glws.data.weaken.positive_scores(probabilities, cell.positive)`. `positive` are other positive classes than the

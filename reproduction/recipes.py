@@ -1,4 +1,4 @@
-"""How the paper trained: what its appendix prints, and what the released configurations say."""
+"""Hyperparameters of the paper: from its appendix, and from the released configurations."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ SAYS = ("paper", "code")
 
 @dataclass(frozen=True)
 class HyperParameters:
-    """One way to train.
+    """The hyperparameters of a training.
 
     model:                  a name of `glws.models`, for images of `image_size` pixels a side.
     batch_size:             groups in a batch: instances, bags or pairs.
-    unlabeled_batch_size:   unlabeled instances beside them; None where there are none.
+    unlabeled_batch_size:   unlabeled instances in a batch; None without them.
     momentum:               of SGD; None for AdamW.
     schedule:               "multi_step": the rate is divided by 10 at the epochs `milestones`; "cosine": it falls to
                             `final_learning_rate`, at every step.
     iterations:             steps in all, where the released code counts these; None: the epochs count.
-    gradient_clip:          largest norm of the gradient; None: it is left alone.
+    gradient_clip:          largest norm of the gradient; None: no clipping.
     strong_augmentation:    whether the second view is a strong one; False: two weak views.
     completed:              the fields that the paper does not print; here they are those of the released code.
     """
@@ -52,7 +52,7 @@ class HyperParameters:
 def hyper_parameters(
     setting: str, dataset: str, configuration: Mapping[str, Value] | None = None, says: Says = "paper"
 ) -> HyperParameters:
-    """How a setting is trained on a data set.
+    """The hyperparameters of a setting on a data set.
 
     "paper": what the appendix prints; what it leaves out (`completed`) is taken from the released configurations, but
     not their number of steps. "code": the released configurations wherever they say something.
@@ -72,7 +72,7 @@ def hyper_parameters(
 def differences(
     setting: str, dataset: str, configuration: Mapping[str, Value] | None = None
 ) -> dict[str, tuple[Any, Any]]:
-    """Where the released configurations differ from what the paper prints: field -> (paper, code).
+    """Differences between paper and released configurations: field -> (paper, code).
 
     >>> differences("pair_similarity", "cifar10")
     {'weight_decay': (0.001, 0.0005), 'epochs': (100, 50)}
@@ -86,7 +86,7 @@ def differences(
 
 
 def _layers(setting: str, dataset: str, configuration: Mapping[str, Value]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the paper prints, and what the released code says."""
+    """The values of the paper, and those of the released code."""
     check_known("setting of the paper", setting, SETTINGS)
     check_known("table of hyper-parameters", f"{setting} on {dataset}", _tables(setting))
     layers: dict[str, dict[str, Any]] = {"paper": {}, "code": {}}
@@ -105,7 +105,7 @@ def _tables(setting: str) -> list[str]:
 
 
 def _made(values: dict[str, Any], completed: tuple[str, ...]) -> HyperParameters:
-    """The record, without what its schedule has no use for."""
+    """The record, without fields that its schedule does not use."""
     idle = "final_learning_rate" if values["schedule"] == "multi_step" else "milestones"
     kept = {name: values[name] for name in (field.name for field in fields(HyperParameters)) if name in values}
     kept.pop(idle, None)

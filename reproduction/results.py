@@ -1,4 +1,4 @@
-"""Our own runs of the paper's cells: one line of JSON each, sorted by name, read back with every mistake named.
+"""Our runs of the paper's cells: one JSON line each, sorted by name, validated when read.
 
 The schema of `runs.jsonl` is in the README of this package.
 """
@@ -23,7 +23,7 @@ WORDS = ("setting", "dataset", "cell", "method", "device")
 SHARES = ("accuracy", "balanced_accuracy", "matched_accuracy", "best_on_test")
 WHOLE = ("seed", "epochs")
 RUN = ("setting", "dataset", "cell", "method", "options", "seed", "epochs", "chosen")
-"""What tells one run from another."""
+"""The fields that identify a run."""
 RUNS = "runs.jsonl"
 """The file of all runs, inside the folder of results."""
 LIKELIHOOD, TEMPERED, HELD_OUT = "held_out_log_likelihood", "held_out_tempered", "held_out_groups"
@@ -35,12 +35,12 @@ DEFAULTS: dict[str, Any] = {
 }
 """Fields that may be missing."""
 RUNTIME = "runtime.json"
-"""The times of `python -m reproduction runtime`, beside the runs."""
+"""The times of `python -m reproduction runtime`, next to the runs."""
 REMEDY = "remove the line, and run it again"
 
 
 class Run(TypedDict):
-    """Which cell, which method, which seed; options other than planned, and how many epochs."""
+    """Cell, method, seed, changed options and epochs of a run."""
 
     setting: str
     dataset: str
@@ -52,14 +52,13 @@ class Run(TypedDict):
 
 
 class Record(Run):
-    """One run: which cell, which method, which seed, and how well it did on the test set.
+    """One run with its test scores.
 
     accuracy, balanced_accuracy, matched_accuracy: of the last epoch, between 0 and 1, as `glws.evaluation.Scores` has
     them. best_on_test: the best epoch by the metric of the setting, which only a comparison with the paper needs.
-    options: those of the method that are not as planned for the cell; none for a plain run. device: what it ran on.
-    seconds: of training, and of a run that was killed only of what was done since. curve: the metric of the setting on
-    the test set after each epoch. chosen: what was planned for the cell when it was run
-    (`reproduction.plans.chosen_options`), None if that was not noted.
+    options: those that differ from the plan of the cell; empty for a plain run. device: the name of the device.
+    seconds: of training; after a kill, only since then. curve: the test metric after each epoch. chosen: the plan of
+    the cell at the time of the run (`reproduction.plans.chosen_options`), None if not recorded.
     """
 
     accuracy: float
@@ -73,14 +72,13 @@ class Record(Run):
 
 
 class Choice(Run):
-    """A run to choose by: how well it explains groups that were held out, as the mean of log p(w | x) over them.
+    """A run for model selection: the mean of log p(w | x) over held-out groups.
 
-    It has never met the test set. held_out_tempered is the same with logits times the factor that is best for it, None
-    if that was not noted: predictions that are right but too sure are judged more fairly by it. held_out_groups: how
-    many there were, of instances that were held out; None if groups were held out one by one, a tenth of them.
-    held_out_accuracy and its like: that on single instances as these groups tell it (`glws.training._evaluate`), None
-    where they do not or it was not noted. chosen: what was planned for the cell when it was run, None if that was not
-    noted.
+    It does not use the test set. held_out_tempered: the same with logits times the best factor, which is fairer to
+    predictions that are right but overconfident; None if not recorded. held_out_groups: the number of groups of
+    held-out instances; None if a tenth of the groups was held out. held_out_accuracy and the next two: estimates of the
+    accuracy on single instances from these groups (`glws.training._evaluate`), None if not possible or not recorded.
+    chosen: the plan of the cell at the time of the run, None if not recorded.
     """
 
     held_out_log_likelihood: float
@@ -93,7 +91,7 @@ class Choice(Run):
 
 
 def read_choices(folder: str | os.PathLike[str]) -> list[Choice]:
-    """The runs that held groups out, by name; none if there are none."""
+    """The runs for model selection, by name."""
     found = (line for line in _lines(Path(folder)) if LIKELIHOOD in line.content)
     return [cast(Choice, line.checked(Choice.__annotations__)) for line in found]
 
@@ -128,7 +126,7 @@ def find_run(folder: Path, name: str) -> dict[str, Any] | None:
 
 
 def run_names(folder: Path) -> set[str]:
-    """The names of all runs that are stored."""
+    """The names of all stored runs."""
     return {str(line.content.get("name")) for line in _lines(folder)} if folder.is_dir() else set()
 
 
@@ -154,7 +152,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the file, and where it is."""
+    """A line of the file, and its position."""
 
     path: Path
     number: int
@@ -166,7 +164,7 @@ class Line:
         return f"{self.path}, line {self.number}"
 
     def checked(self, names: Collection[str]) -> dict[str, Any]:
-        """The fields of these names, each as it must be."""
+        """The fields of these names, validated."""
         content = {**DEFAULTS, **self.content}
         for name in names:
             reason = _mistake(name, content)
@@ -214,7 +212,7 @@ def _with_current_options(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _mistake(name: str, content: Mapping[str, Any]) -> str:
-    """What is wrong with a field; nothing if it is right."""
+    """The error in a field; empty if it is valid."""
     if name not in content:
         return f"the field {name!r} is missing"
     wanted, is_right = _rule(name)
@@ -222,7 +220,7 @@ def _mistake(name: str, content: Mapping[str, Any]) -> str:
 
 
 def _rule(name: str) -> tuple[str, Callable[[Any], bool]]:
-    """What a field must be, in words and as a test."""
+    """The requirement for a field, in words and as a test."""
     if name in WORDS:
         return "a word", lambda found: isinstance(found, str)
     if name in WHOLE:
@@ -256,5 +254,5 @@ def _is_share(found: Any) -> bool:
 
 
 def first_line(error: Exception) -> str:
-    """The first line of its message, or its name."""
+    """The first line of the message of an error, or its name."""
     return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,4 +1,4 @@
-"""One run of a cell of the paper: from its plan to a line of `runs.jsonl`; what is done is not done again."""
+"""Run one cell of the paper: from its plan to a line of `runs.jsonl`."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ from reproduction.results import ACCURACY, BALANCED, ERROR, HELD_OUT, LIKELIHOOD
 from reproduction.weakening import SCORED, sets_singly
 
 UNFINISHED = "unfinished"
-"""The folder of the runs that are not done yet, inside that of the results."""
-CUT_OFF, SPENT = "cut off", "seconds"
-"""What a run that is asked to stop notes in its folder: how long it was at it, all parts together."""
+"""The folder of unfinished runs, inside that of the results."""
+INTERRUPTED, SPENT = "interrupted", "seconds"
+"""The event that an interrupted run stores, and its field: seconds of training so far."""
 LOOKS = 5
-"""How often a run looks at what is held out."""
+"""The number of evaluations on held-out groups in a run."""
 BAGS_HELD_OUT = 3
-"""How many bags are held out for each that is trained on: they cost little, and fewer leave much to chance."""
+"""Held-out bags per training bag; more bags give smaller errors at little cost."""
 FACTORS = (0.125, 0.1768, 0.25, 0.3536, 0.5, 0.7071, 1.0, 1.4142, 2.0)
-"""What logits are multiplied with to see how well they would explain held-out groups if they were less or more sure."""
+"""Factors of the logits for the tempered likelihood."""
 
 
 @dataclass(frozen=True)
 class PaperRun:
-    """One run: which cell, which method, which seed; options and epochs other than planned, if any.
+    """One run: cell, method, seed, and changed options and epochs.
 
-    With `held_out` it is a run to choose by: this share of the instances is kept from training, weak data are drawn of
-    them as of the others, how well these are explained is its result, and it never meets the test set.
+    With `held_out` it is a run for model selection: this share of the instances is held out, weak data are drawn from
+    both parts, the result is the likelihood of the held-out weak data, and the test set is not used.
     """
 
     setting: str
@@ -79,19 +79,19 @@ class PaperRun:
 
 
 def data_set(name: str, folder: Path | None) -> Source:
-    """What a cell is drawn from; a `DataError` if it is not there. Files were checked when they were fetched."""
+    """The data set of a cell; `DataError` if it is missing."""
     return load(name, folder, verify=False)
 
 
 def check_data(name: str, with_clip: bool, folder: Path | None) -> None:
-    """Raises a `DataError` if the data set is not there, or CLIP's confidences of it where they are wanted."""
+    """Raise `DataError` if the data set, or its CLIP confidences if needed, are missing."""
     source = data_set(name, folder)
     if with_clip:
         read_clip_scores(name, source.num_classes, folder)
 
 
 def check_plan(run: PaperRun) -> None:
-    """Raises one line for options that no run of it could have."""
+    """Raise an error of one line for invalid options."""
     plan(cell(run.setting, run.dataset, run.cell), run.method, run.seed, "cpu", run.epochs, **run.options)
 
 
@@ -104,17 +104,17 @@ def run_cell(
     speed: Literal["eager", "graphs"] = "eager",
     observer: Observer | None = None,
 ) -> dict[str, Any]:
-    """Trains one run and writes its result; a result that is there is read instead.
+    """Train one run and store its result; return the stored result if it exists.
 
-    `folder` is where the data sets lie. A run that was cut off goes on: until it is done it is kept in a folder of its
-    own beside the results, or, done or not, in `runs`.
+    `folder` has the data sets. An interrupted run resumes: until it finishes, its folder is kept next to the results,
+    or permanently in `runs`.
     """
     known = find_run(results, run.name) if results.is_dir() else None
     if known is not None:
         return known
     one, source = cell(run.setting, run.dataset, run.cell), data_set(run.dataset, folder)
     made = plan(one, run.method, run.seed, device, run.epochs, speed, **run.options)
-    if run.held_out:  # what counts is the end
+    if run.held_out:  # only the last epoch matters
         made = replace(made, config=replace(made.config, evaluate_every=-(-made.epochs // LOOKS)))
     began = time.perf_counter()
     data = weak_data(one, source, run, made, device, folder)
@@ -124,7 +124,7 @@ def run_cell(
         fitted = _trained(one, run, made, data, test, keep, observer)
         seconds = time.perf_counter() - began_training + _spent_before(keep)
         if fitted.stopped_by is not None:
-            keep.note(CUT_OFF, {SPENT: round(seconds, 2)})
+            keep.note(INTERRUPTED, {SPENT: round(seconds, 2)})
     fitted.stop_if_asked()
     result = {
         **_described(run, fitted, seconds),
@@ -141,7 +141,7 @@ def run_cell(
 def weak_data(
     one: Cell, source: Source, run: PaperRun, made: Plan, device: str, folder: Path | None = None
 ) -> tuple[WeakDataset, WeakDataset | None]:
-    """What a cell is trained on, and what is held out, if anything: drawn likewise, from other instances."""
+    """The weak training data of a cell, and held-out weak data from other instances."""
     images, labels, scores = torch.as_tensor(source.train.inputs), torch.as_tensor(source.train.labels), None
     if one.setting in SCORED and run.method != CEILING:
         given = (images, labels, source.num_classes, made.model, made.views, run.seed, device, made.config.speed)
@@ -154,8 +154,8 @@ def weak_data(
     order = torch.randperm(len(labels), generator=derived_generator("cpu", run.seed, "held out"))
     away, kept = order.tensor_split([round(run.held_out * len(order))])
     sides = [(images[side], labels[side], None if scores is None else scores[side]) for side in (kept, away)]
-    judged = partial(_drawn, one, run, replace(made, weaken={**made.weaken, **_more_bags(one)}))
-    return drawn(*sides[0], "weaken"), _as_samples(judged(*sides[1], "weaken what is held out"))
+    drawn_held_out = partial(_drawn, one, run, replace(made, weaken={**made.weaken, **_more_bags(one)}))
+    return drawn(*sides[0], "weaken"), _as_samples(drawn_held_out(*sides[1], "weaken what is held out"))
 
 
 def _more_bags(one: Cell) -> dict[str, int]:
@@ -166,7 +166,7 @@ def _more_bags(one: Cell) -> dict[str, int]:
 def _drawn(
     one: Cell, run: PaperRun, made: Plan, images: Tensor, labels: Tensor, scores: Tensor | None, purpose: str
 ) -> WeakDataset:
-    """What is known of these instances; true labels where the method is to have them."""
+    """The weak labels of these instances; true labels for supervised training."""
     if run.method == CEILING:
         task = one.task_labels(labels)
         return WeakDataset(images, Groups.singles(len(task)), Labels.of(task, one.num_classes))
@@ -176,8 +176,7 @@ def _drawn(
 
 
 def _as_samples(held_out: WeakDataset) -> WeakDataset:
-    """A prior says the same of every group held out, however it is used in training: that the group is a sample, whose
-    count is binomial."""
+    """Give held-out unlabeled groups binomial counts: each group is a sample from its prior."""
     weak = (replace(each, count="binomial") if isinstance(each, Unlabeled) else each for each in held_out.weak)
     return WeakDataset(held_out.instances, held_out.groups, tuple(weak))
 
@@ -199,24 +198,24 @@ def _trained(
 
 
 def _run_folder(one: Cell, run: PaperRun, runs: Path) -> RunFolder:
-    """A new folder for the run, or the one it was begun in, if that was under the same plan."""
+    """A new run folder, or the unfinished one of the same plan."""
     folder = runs / run.name
     planned = taken(run.method, {**chosen_options(one), **run.options})
     config = {"run": run.name, "plan": json.loads(json.dumps(planned))}  # lists for tuples, as it is read back
     if not RunFolder.holds_run(folder):
         return RunFolder.create(folder, config, seed=run.seed)
     if RunFolder.open(folder).config != config:
-        raise RunError(f"{folder} was begun under another plan; remove it, and the run begins anew")
+        raise RunError(f"{folder} was begun under another plan; remove it to start the run again")
     return RunFolder.resume(folder)
 
 
 def _spent_before(keep: RunFolder) -> float:
-    """Seconds up to the last time that it was cut off."""
-    return max((float(str(noted[SPENT])) for noted in keep.noted(CUT_OFF)), default=0.0)
+    """Seconds until the last interruption."""
+    return max((float(str(noted[SPENT])) for noted in keep.noted(INTERRUPTED)), default=0.0)
 
 
 def _described(run: PaperRun, fitted: Fitted, seconds: float) -> dict[str, Any]:
-    """Which run it is, and what it took."""
+    """The identity and cost of a run."""
     device = next(fitted.model.parameters()).device
     return {
         "setting": run.setting,
@@ -233,7 +232,7 @@ def _described(run: PaperRun, fitted: Fitted, seconds: float) -> dict[str, Any]:
 
 
 def _scored(one: Cell, fitted: Fitted) -> dict[str, Any]:
-    """How good it is on the test set."""
+    """The test scores."""
     final = fitted.evaluation.scores
     assert final is not None
     curve = [float(row[f"test_{one.metric}"]) for row in fitted.history if f"test_{one.metric}" in row]
@@ -248,10 +247,10 @@ def _scored(one: Cell, fitted: Fitted) -> dict[str, Any]:
 
 
 def _chosen_by(fitted: Fitted, held_out: WeakDataset) -> dict[str, Any]:
-    """How well it explains the groups that were held out: log-likelihood for each group, last epoch and all epochs.
+    """Log-likelihood per held-out group, after the last epoch and after all epochs.
 
-    And the same with the predictions cooled or warmed as is best: what is known of a group is often explained badly by
-    predictions that are right but too sure. And the accuracy on single instances, where these groups tell it.
+    Also the same with the best factor of the logits, since predictions that are right but overconfident have a low
+    likelihood, and an estimate of the accuracy on single instances, if these groups allow it.
     """
     curve = [float(row[LIKELIHOOD]) for row in fitted.history if LIKELIHOOD in row]
     tempered = {factor: fitted.evaluation.tempered(factor).log_likelihood for factor in FACTORS}

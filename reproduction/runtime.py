@@ -1,4 +1,4 @@
-"""Seconds of a loss and its gradient against the length of bags: what the paper's Figure 6 shows, measured here."""
+"""Time of a loss and its gradient against the length of bags (Figure 6 of the paper)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from reproduction.published import cell
 GROUPS, CLASSES = 4, 10
 LENGTHS = (3, 5, 8, 10, 20, 50, 100, 200, 500, 1000)
 LONGEST_LISTED = 8
-"""Bags whose arrangements can be listed: of 8 instances there are 40,320, of 10 already 3,628,800."""
+"""The longest bag whose arrangements are listed: 8 instances have 40,320, 10 have 3,628,800."""
 TIMED = ("multi_instance", "proportions")
 GLWS, COUNT_LOSS, UUM = "GLWS", "Count Loss, our engine", "UUM, our engine"
 PLAIN, LISTED = "Count Loss, plain recursion", "UUM, all arrangements listed"
@@ -49,7 +49,7 @@ class Bags:
 
     @classmethod
     def drawn(cls, setting: str, length: int, device: torch.device | str = "cpu") -> Bags:
-        """So many bags of that length, the same whenever they are drawn."""
+        """A number of bags of one length, from a fixed seed."""
         generator = torch.Generator().manual_seed(length)
         labels = torch.randint(CLASSES, (GROUPS, length), generator=generator)
         logits = torch.randn(GROUPS * length, CLASSES, generator=generator)
@@ -67,7 +67,7 @@ class Bags:
 
     @property
     def batch(self) -> Batch:
-        """As the training loop hands it to a method."""
+        """The batch as the training loop passes it to a method."""
         numbers = torch.arange(self.labels.numel())
         counts = self.counts
         weak = ClassCounts.of(counts) if self.setting == "proportions" else PresentClasses.of((counts > 0).long())
@@ -76,12 +76,12 @@ class Bags:
 
 
 def losses(bags: Bags) -> dict[str, Loss]:
-    """The losses that are compared, each from the logits of all instances to a number.
+    """The compared losses, as functions of the logits.
 
     Our methods are those of the runs (`reproduction.plans`): for several classes GLWS and Count Loss take each class
     against the rest, UUM all of them jointly. Published code of Count Loss fills the whole table of a bag, O(L²); that
     of UUM for proportions lists all L! arrangements of the labels. Both are written here in a few lines of torch, for
-    all bags at once, with whatever does not depend on the logits prepared before.
+    all bags at once; parts that do not depend on the logits are computed before.
     """
     one = cell(bags.setting, "mnist", f"classes={CLASSES},mean=10")
     ours = {GLWS: "glws", COUNT_LOSS: "count_loss", UUM: "uum"}
@@ -93,7 +93,7 @@ def losses(bags: Bags) -> dict[str, Loss]:
 
 
 def method_loss(method: AbstractMethod, batch: Batch) -> Loss:
-    """The loss of one of our methods, whose network says the same of every view."""
+    """The loss of one of our methods, with equal predictions for every view."""
 
     def loss(logits: Float[Tensor, "rows classes"]) -> Float[Tensor, ""]:
         step = Step(batch, lambda inputs: Outputs(logits, logits), lambda view: batch.instances)
@@ -120,7 +120,7 @@ def plain_count_loss(bags: Bags) -> Loss:
 
 
 def _log_count_table(log_probs: Float[Tensor, "groups instances classes"]) -> Float[Tensor, "problems counts"]:
-    """log P(so many of a class), for each bag and class."""
+    """log P(count of a class), for each bag and class."""
     log_one = log_probs.transpose(1, 2).reshape(-1, log_probs.shape[1])
     log_zero = torch.log(-torch.expm1(log_one))
     never = torch.full_like(log_one[:, :1], NEVER)
@@ -147,7 +147,7 @@ def listed_uum(bags: Bags) -> Loss:
 
 
 def with_gradient(loss: Loss, logits: Float[Tensor, "rows classes"]) -> Callable[[], Tensor]:
-    """A call that computes the loss and its gradient, and waits until the device has done so."""
+    """A call that computes the loss and its gradient, and synchronizes the device."""
 
     def call() -> Tensor:
         leaf = logits.detach().requires_grad_()
@@ -163,7 +163,7 @@ def with_gradient(loss: Loss, logits: Float[Tensor, "rows classes"]) -> Callable
 
 
 class Timed(Protocol):
-    """What timing gives of a call: seconds, over so many turns."""
+    """The result of timing a call: seconds, over a number of turns."""
 
     @property
     def median(self) -> float:
@@ -171,7 +171,7 @@ class Timed(Protocol):
 
     @property
     def turns(self) -> int:
-        """How often it was its turn."""
+        """The number of turns."""
 
 
 Timing = Callable[[Mapping[str, Callable[[], object]]], Mapping[str, Timed]]
@@ -191,7 +191,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Runtime:
-    """What was measured, and on what."""
+    """The measured times and the machine."""
 
     machine: str
     rows: tuple[Row, ...]

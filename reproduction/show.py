@@ -1,4 +1,4 @@
-"""Our results beside the published ones: a table in Markdown for each setting, and what is to be said below it."""
+"""A Markdown table of our and the published results for each setting, with notes below."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ METRIC_NAMES = {
 
 
 def markdown(setting: str, results: Iterable[Record], plot: str | None = None, remark: str = "") -> str:
-    """A table of all cells of a setting: the paper's best baseline, its GLWS, and ours; a cell not run is empty.
+    """A table of all cells of a setting: the paper's best baseline, its GLWS, and ours.
 
     Numbers are percent of the setting's metric. Ours: the last epoch, mean ± standard deviation over seeds, and in
-    brackets how many seeds. *best on test* chooses the epoch by the test set, as the released code does. *supervised*
-    is the same network with all true labels, from the cell or from others with the same data and classes. *difference*
-    is ours minus the paper's GLWS. Further columns are baselines of ours. Numbers in square brackets are those of the
-    notes below. Runs with options of their own, runs cut short and runs of other settings are left out; a run of a cell
-    that the paper does not have is a `DataError`. `plot` is the link of a picture, `remark` a text of one's own.
+    parentheses the number of seeds. *best on test* selects the epoch by the test set, as the released code does.
+    *supervised* is the same network with all true labels, from the cell or from others with the same data and classes.
+    *difference* is ours minus the paper's GLWS. Further columns are baselines of ours. Numbers in square brackets are
+    those of the notes below. Runs with options of their own, runs cut short and runs of other settings are left out; a
+    run of a cell that the paper does not have is a `DataError`. `plot` is the link of a picture, `remark` a text for
+    below.
 
     >>> print(markdown("proportions", []).splitlines()[4])
     | cell | paper: best baseline | paper: GLWS | ours | best on test | supervised | difference |
@@ -62,7 +63,7 @@ def cell_name(one: Cell) -> str:
 
 
 def table(lines: Iterable[Sequence[str]]) -> str:
-    """Lines of cells as a table in Markdown; the second line says how columns are aligned.
+    """A Markdown table; the second line has the alignment of columns.
 
     >>> print(table([("a", "b"), ("---", "---:"), ("1", "2")]))
     | a | b |
@@ -73,7 +74,7 @@ def table(lines: Iterable[Sequence[str]]) -> str:
 
 
 def folded(title: str, text: str) -> str:
-    """A text that is shown when its title is clicked on.
+    """A text that folds below its title.
 
     >>> print(folded("All 2 runs", "| a |"))
     <details>
@@ -87,7 +88,7 @@ def folded(title: str, text: str) -> str:
 
 
 def _is_of_interest(record: Record, setting: str) -> bool:
-    """Ceilings may come from elsewhere, other runs not."""
+    """Whether a run belongs to the table; ceilings may be from other settings."""
     return record["setting"] == setting or record["method"] == CEILING
 
 
@@ -114,29 +115,25 @@ def _row(row: Compared, methods: Sequence[str], numbers: Mapping[Note, int]) -> 
 
 
 def _shortfalls(rows: Sequence[Compared]) -> str:
-    """The cells where ours is below the paper's by more than one standard deviation of the paper's."""
+    """The cells in which ours is below the paper's by more than its standard deviation."""
     run = [row for row in rows if row.ours is not None]
     short = [row for row in run if row.is_short]
     if not run:
         return ""
     if not short:
-        return (
-            f"Of the {_cells(len(run))} run, none is below the paper's GLWS by more than one standard deviation of it."
-        )
-    head = (
-        f"Below the paper's GLWS by more than one standard deviation of it, {len(short)} of the {_cells(len(run))} run:"
-    )
+        return f"Of the {_cells(len(run))} run, none is below the paper's GLWS by more than its standard deviation."
+    head = f"Below the paper's GLWS by more than its standard deviation, {len(short)} of the {_cells(len(run))} run:"
     lines = [f"- {cell_name(row.cell)}: {row.ours}, the paper {row.published} ({row.difference:+.2f})" for row in short]
     return "\n".join([head, "", *lines])
 
 
 def _better_baselines(rows: Sequence[Compared]) -> str:
-    """The cells where a baseline of ours is above our GLWS."""
+    """The cells in which a baseline of ours is above our GLWS."""
     found = [(row, name, score) for row in rows for name, score in row.better_baselines.items()]
     if not found:
         return ""
     lines = [f"- {cell_name(row.cell)}: {method_title(name)} {score}, GLWS {row.ours}" for row, name, score in found]
-    return "\n".join(["Baselines of ours above our GLWS:", "", *lines])
+    return "\n".join(["Our baselines above our GLWS:", "", *lines])
 
 
 def _cells(number: int) -> str:
@@ -144,19 +141,19 @@ def _cells(number: int) -> str:
 
 
 def _numbered(chosen: Sequence[Cell]) -> dict[Note, int]:
-    """The notes that are not about every cell, each once with its number."""
+    """Numbers of the notes that concern only some cells."""
     notes = dict.fromkeys(note for one in chosen for note in one.notes)
     some = [note for note in notes if not all(note in one.notes for one in chosen)]
     return {note: number for number, note in enumerate(some, 1)}
 
 
 def _remarks(chosen: Sequence[Cell]) -> str:
-    """First what is about every cell, then the numbered notes."""
+    """Notes on all cells, then the numbered notes."""
     numbers = _numbered(chosen)
     general = [f"- {_sentence(note.text)}" for note in chosen[0].notes if note not in numbers]
     numbered = [f"{number}. {_sentence(note.text)}" for note, number in numbers.items()]
     lists = ["\n".join(part) for part in (general, numbered) if part]
-    return "\n\n".join(["On the published numbers:", *lists]) if lists else ""
+    return "\n\n".join(["Notes on the published numbers:", *lists]) if lists else ""
 
 
 def _sentence(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Our runs beside the paper's, summed up: setting by setting, and data set by data set."""
+"""Summary of our runs and the paper's: by setting and by data set."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from reproduction.compare import Compared
 from reproduction.show import table
 
 SMALL = ("mnist", "fashion_mnist")
-"""The data sets that are summed up together: all their cells are meant to be run."""
+"""The data sets that are summed up together."""
 
 GLANCE = """\
-Setting by setting, the paper's GLWS → ours: means over the cells that were run, and of how many of these ours is above
-the paper's."""
+By setting: the paper's GLWS → ours, as means over the cells that were run, and the number of cells in which ours is
+above."""
 
 LEFT = """\
-*What is left* of a cell is (ceiling - ours) / (ceiling - paper's GLWS): 1 is the paper's distance to the supervised
-ceiling, 0 is the ceiling, less than 0 is above it. It needs a ceiling that was run and is above the paper's number;
-{above} of the cells run have one that is not, and are left out of the median."""
+The *gap left* in a cell is (ceiling - ours) / (ceiling - paper's GLWS): 1 is the paper's distance to the supervised
+ceiling, 0 is the ceiling, less than 0 is above it. It needs a ceiling above the paper's number; {above} of the
+cells run have a lower one and are left out of the median."""
 
 
 def summary_section(rows: Sequence[Compared], remark: str) -> str:
-    """The section of the page: both tables, and how often ours falls short."""
+    """The section of the page: both tables, and the number of shortfalls."""
     above = sum(row.ceiling is not None and row.ours is not None and row.share_left is None for row in rows)
     short, run = sum(row.is_short for row in rows), sum(row.ours is not None for row in rows)
-    shortfalls = f"Below the paper's GLWS by more than one standard deviation of it: {short} of the {run} cells run."
+    shortfalls = f"Below the paper's GLWS by more than its standard deviation: {short} of the {run} cells run."
     seen = f"{GLANCE}\n\n{by_setting(rows)}" if run else ""
     parts = ["## Summary", seen, _by_data(rows), LEFT.format(above=above), shortfalls, remark]
     return "\n\n".join(part for part in parts if part)
 
 
 def by_setting(rows: Sequence[Compared]) -> str:
-    """A table with a line for each setting and a column for each data set that was run; a setting not run is empty.
+    """A table of settings by data sets; empty if not run.
 
     >>> from reproduction.compare import compared
     >>> print(by_setting(compared([])).splitlines()[2])
@@ -48,7 +48,7 @@ def by_setting(rows: Sequence[Compared]) -> str:
 
 
 def _at_a_glance(rows: Sequence[Compared]) -> str:
-    """The paper's mean and ours over the cells that were run; nothing if none was."""
+    """The paper's mean and ours over the cells that were run; empty if none was."""
     run = [(row.published.mean, row.ours.mean) for row in rows if row.ours is not None]
     if not run:
         return ""
@@ -67,8 +67,8 @@ def _by_data(rows: Sequence[Compared]) -> str:
                 "run",
                 "ours above the paper's GLWS",
                 "share",
-                "median of what is left",
-                "of so many cells",
+                "median of the gap left",
+                "cells in the median",
             ),
             ("---", *["---:"] * 6),
             _summed(f"**{small_name}**", small),
@@ -96,5 +96,5 @@ def _summed(name: str, rows: Sequence[Compared]) -> tuple[str, ...]:
 
 
 def _above(rows: Sequence[Compared]) -> int:
-    """In how many cells ours is above the paper's."""
+    """The number of cells in which ours is above the paper's."""
     return sum(row.difference is not None and row.difference > 0 for row in rows)

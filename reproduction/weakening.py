@@ -35,7 +35,7 @@ def weakened(
     scores: Numbers | None,
     options: Mapping[str, Any],
 ) -> Weakened:
-    """What a cell leaves of the labels of its task; `options` replace what the paper says."""
+    """Simulate the weak data of a cell; `options` replace the paper's values."""
     function, planned = PLANS[cell.setting](cell)
     _check_options(function, options)
     _check_scores(cell.setting, scores)
@@ -48,7 +48,7 @@ def weakened(
 
 
 def task_labels(labels: Numbers, dataset: str, positive: Sequence[int]) -> Labels:
-    """The classes of a data set as those of a task: 1 for the positive ones and 0 else; no positive ones: as they are.
+    """Convert classes to those of a task: 1 for positives, 0 otherwise; unchanged without positives.
 
     >>> task_labels([0, 9, 3], "mnist", positive=[9])
     tensor([0, 1, 0])
@@ -60,7 +60,7 @@ def task_labels(labels: Numbers, dataset: str, positive: Sequence[int]) -> Label
 def released_options(cell: Cell) -> dict[str, Any]:
     """What the released code draws differently, as options of `Cell.weakened`.
 
-    Not all of it can be had: the clipped confidence differences are its convention, not its sampler's.
+    The clipped confidence differences are not included: they are a convention, not part of the sampler.
     """
     options: dict[str, Any] = dict(RELEASED.get(cell.setting, {}))
     if cell.setting in ("multi_instance", "proportions"):
@@ -73,9 +73,9 @@ def released_options(cell: Cell) -> dict[str, Any]:
 
 
 def sets_singly(record: Weakened) -> Weakened:
-    """Unlabeled sets instance by instance: which set it is from is a noisy label (`NoisyLabels.of_sets`).
+    """Unlabeled sets as noisy labels of single instances (`NoisyLabels.of_sets`).
 
-    The sets must be two, of which the prior of class 1 is known.
+    There must be two sets with known priors of class 1.
     """
     both: Any = list(zip(record.groups, record.weak, strict=True)) if isinstance(record.weak, tuple) else []  # type: ignore[arg-type]
     if [type(weak) for _, weak in both] != [Unlabeled, Unlabeled]:
@@ -106,7 +106,7 @@ RELEASED: dict[str, dict[str, Any]] = {
     "unlabeled_unlabeled": {"replacement": "always"},
     "similar_dissimilar_unlabeled": {"rule": "released"},
 }
-"""What is the same in all cells of a setting."""
+"""Released options that are the same in all cells of a setting."""
 
 
 def _released_bags(cell: Cell) -> dict[str, Any]:
@@ -165,13 +165,13 @@ def _pairs(cell: Cell) -> dict[str, Any]:
 
 
 def _positive_confidence(cell: Cell) -> Plan:
-    """Half of the instances are negatives: of F-MNIST and CIFAR there are not as many positives as the tables use."""
+    """Half of the instances are negatives, since F-MNIST and CIFAR have too few positives."""
     number = cell.configuration["num_instances"]
     return weaken.positive_confidence, {"num_instances": number, "positives_only": False}
 
 
 def _positive_unlabeled(cell: Cell) -> Plan:
-    """The prior is that of the labels, which the printed one is to the first digit."""
+    """The prior is the share in the labels; the printed one is rounded to one digit."""
     return weaken.positive_unlabeled, {
         "num_positives": cell.configuration["num_positives"],
         "num_extra": DATASETS[cell.dataset].num_unlabeled,
@@ -192,7 +192,7 @@ def _similar_dissimilar_unlabeled(cell: Cell) -> Plan:
 
 
 def _pair_replacement(labels: Labels, arguments: Mapping[str, Any]) -> str:
-    """With replacement from the start where the pairs would use up a class and leave none of it to be unlabeled."""
+    """Whether to draw with replacement, because the pairs would use up a class."""
     names = ("num_similar", "num_dissimilar", "prior", "rule")
     counts = weaken.sdu_counts(**{name: arguments[name] for name in names if name in arguments})
     positives = int(labels.sum())
@@ -201,7 +201,7 @@ def _pair_replacement(labels: Labels, arguments: Mapping[str, Any]) -> str:
 
 
 def _group_size(cell: Cell) -> int:
-    """As many unlabeled instances in a group as the paper's batches have."""
+    """The group size of unlabeled instances: that of the paper's batches."""
     parameters = cell.hyper_parameters()
     return parameters.unlabeled_batch_size or parameters.batch_size
 
@@ -219,4 +219,4 @@ PLANS: dict[str, Callable[[Cell], Plan]] = {
     "unlabeled_unlabeled": _unlabeled_unlabeled,
     "similar_dissimilar_unlabeled": _similar_dissimilar_unlabeled,
 }
-"""How each setting is drawn."""
+"""The simulation of each setting."""

@@ -1,1 +1,1 @@
-"""Time and memory of every engine, next to what else there is; `python -m benchmarks` is its command."""
+"""Time and memory of every engine, next to other libraries: `python -m benchmarks`."""

@@ -1,4 +1,4 @@
-"""Are the answers the same? KindRequest before anything is timed."""
+"""Compare the answers with a reference, before anything is timed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TOLERANCE = 1e-4
 
 
 class Errors(NamedTuple):
-    """How far an answer is from the reference; inf for NaN and the like, None for what was not answered."""
+    """Errors of an answer; inf for NaN and infinite values, None for what was not computed."""
 
     likelihood: float
     posterior: float | None

@@ -1,4 +1,4 @@
-"""What a benchmark is made of: tasks, their inputs at a size, and the contestants that answer them."""
+"""The parts of a benchmark: tasks, their inputs, and the contestants that answer them."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ half of it; another function of the same size."""
 
 
 class Answer(NamedTuple):
-    """Anything that numpy can read."""
+    """Arrays that numpy can read."""
 
     log_likelihood: Any
     """[groups]"""
     marginals: Any = None
-    """[groups, instances] or [groups, instances, classes]; None where a contestant does not give them."""
+    """[groups, instances] or [groups, instances, classes]; None if a contestant does not compute them."""
 
 
 Call = Callable[[], Answer]
 
 
 def nothing(size: int) -> float:
-    """The memory of a contestant that fits anywhere."""
+    """The memory of a contestant that always fits."""
     return 0.0
 
 
 @dataclass(frozen=True)
 class Contestant:
-    """Someone who answers a task.
+    """A library or function that answers a task.
 
     build:        from the inputs to the call that is timed; what it does beforehand is reported, not timed.
     growth:       the time of a call is expected to grow as size ** growth.
@@ -56,9 +56,9 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Task:
-    """A question at several sizes. The first contestant is the one that all times are divided by.
+    """A task at several sizes. Ratios are to the time of the first contestant.
 
-    targets: so many times faster than the best right peer the first contestant is meant to be, by size.
+    targets: by size, the intended speedup of the first contestant over the best right peer.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Documents with marked parts that are written by a program, and prose around them that is not."""
+"""Replace the marked parts of a document that a program writes."""
 
 from __future__ import annotations
 

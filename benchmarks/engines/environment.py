@@ -1,4 +1,4 @@
-"""Where the numbers come from: processor, versions, which peers are there."""
+"""The machine: processor, versions, installed peers."""
 
 from __future__ import annotations
 

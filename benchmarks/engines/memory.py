@@ -1,7 +1,7 @@
-"""Peak memory of a call: how far the resident memory of the process rises above what it was before.
+"""Peak memory of a call: the increase of the resident memory of the process.
 
-Allocators that Python does not see (torch, XLA, numba) are counted too, because the operating system counts. Freed
-memory is given back first, so that it is not used again unnoticed. Linux only: elsewhere there is no answer.
+The operating system measures, so all allocators are covered (torch, XLA, numba). Freed memory is returned to the system
+first, so that it is not reused without being counted. Linux only; None elsewhere.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MMAP_THRESHOLD, SMALLEST_MAPPED = -3, 1 << 16
 
 
 def give_back_early() -> None:
-    """From now on blocks of 64 KiB and more go back to the system when freed. Slows calls down: time them before."""
+    """Return blocks of 64 KiB and more to the system when freed. This slows calls: time them before."""
     try:
         ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, SMALLEST_MAPPED)
     except (AttributeError, OSError, TypeError):
@@ -25,9 +25,9 @@ def give_back_early() -> None:
 
 
 def peak_bytes(call: Callable[[], object], attempts: int = 4, patience: float = 1.0) -> int | None:
-    """What one call needs at its peak, its answer included; None where the system does not say.
+    """Peak memory of one call, including its answer; None if the system does not report it.
 
-    The largest of a few attempts, of one if that takes long: a library may still hold memory of the call before.
+    The largest of a few attempts (one if slow): a library may still hold memory of the previous call.
     """
     gc.collect()
     peaks: list[int] = []

@@ -1,4 +1,4 @@
-"""Rows as a picture: time and memory against size, both axes logarithmic."""
+"""Plot time and memory against size, with logarithmic axes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.engines.results import WRONG, Row
 COLORS = ("#5b6b7f", "#d1495b", "#edae49", "#8f5ea2", "#00798c", "#a0522d", "#7a9e3a", "#c06c9e", "#999999")
 OUR_COLORS = ("#0b3d91", "#2f7de1", "#63b3ed")
 SMALLEST = 0.1
-"""Megabytes: what is less is noise."""
+"""Megabytes; smaller values are noise."""
 LINES = {YARDSTICK: ":", PARTIAL: "--"}
 
 

@@ -1,4 +1,4 @@
-"""The rows of a benchmark, and as a file of comma-separated values."""
+"""The rows of a benchmark, and their CSV file."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ RIGHT, WRONG, OTHER, SKIPPED, MISSING, FAILED = "right", "wrong", "other functio
 
 @dataclass(frozen=True)
 class Row:
-    """One contestant at one size of one task; what was not measured is None.
+    """One contestant at one size of one task; None for what was not measured.
 
     ratio:              its median divided by that of the first contestant, in the same run.
     peak_mb:            rise of resident memory during one call, in units of 1e6 bytes.
-    prepare_s:          what happened before: building a circuit, compiling.
+    prepare_s:          one-time cost: building a circuit, compiling.
     likelihood_error, posterior_error: against the reference, relative and absolute.
     """
 
@@ -50,12 +50,12 @@ class Row:
 
 
 def best_right_peer(rows: Iterable[Row]) -> Row | None:
-    """The fastest of the others, libraries or written by hand, that gives the whole answer and gives it right."""
+    """The fastest right peer with a whole answer: a library, or written by hand."""
     return _fastest_right(row for row in rows if row.kind in (PEER, BY_HAND))
 
 
 def best_right_library(rows: Iterable[Row]) -> Row | None:
-    """The same of libraries only."""
+    """The same among libraries only."""
     return _fastest_right(row for row in rows if row.kind == PEER)
 
 
@@ -65,7 +65,7 @@ def _fastest_right(rows: Iterable[Row]) -> Row | None:
 
 
 def leader(rows: Sequence[Row]) -> Row | None:
-    """The first of ours: what all others are divided by."""
+    """The first contestant; ratios are to its time."""
     return next((row for row in rows if row.kind == OURS and row.median_ms is not None), None)
 
 

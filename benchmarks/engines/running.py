@@ -1,4 +1,4 @@
-"""Runs a task: sizes upwards, every contestant built, checked, timed in turns, then weighed."""
+"""Run a task: for each size, build, check and time every contestant, then measure memory."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from benchmarks.engines.results import FAILED, MISSING, OTHER, RIGHT, SKIPPED, W
 from benchmarks.engines.timing import ROUNDS, interleaved
 
 CAP = 20.0
-"""Seconds: a call, or the building before it, that is expected to take longer is left out."""
+"""Seconds; calls or constructions that are expected to take longer are skipped."""
 WRONG_CAP = 1.0
-"""The same for a contestant that was wrong at a smaller size already."""
+"""The same for a contestant that was wrong at a smaller size."""
 MEMORY_CAP = 4.0
 """Gigabytes."""
 
 
 class _Last(NamedTuple):
-    """What is known of a contestant from the largest size so far."""
+    """Measurements of a contestant at the largest size so far."""
 
     size: int
     seconds: float
@@ -32,7 +32,7 @@ class _Last(NamedTuple):
 
 @dataclass
 class Run:
-    """A run of one task, sizes upwards; remembers how long everyone took."""
+    """A run of one task at ascending sizes; keeps the times for extrapolation."""
 
     task: Task
     cap: float = CAP
@@ -42,7 +42,7 @@ class Run:
     _calls: dict[tuple[str, int], Call] = field(default_factory=dict)
 
     def all_sizes(self, sizes: Sequence[int]) -> list[Row]:
-        """The rows of all sizes; times first, memory last, for weighing changes how memory is handed out."""
+        """The rows of all sizes; memory is measured last, since that changes allocation."""
         rows = [row for size in sorted(set(sizes)) for row in self._one_size(size)]
         self.say(f"{self.task.title}: memory")
         memory.give_back_early()
@@ -70,7 +70,7 @@ class Run:
         return _with_ratios(self.task.contestants[0].name, rows)
 
     def _prepared(self, contestant: Contestant, size: int, inputs: Any, reference: Answer) -> tuple[Row, Call | None]:
-        """Built, called once and checked; or a row that says why not."""
+        """Build, call once and check a contestant; or a row with the reason for skipping it."""
         row = Row(self.task.name, size, contestant.name, contestant.kind, MISSING)
         if contestant.missing:
             return replace(row, note="needs " + ", ".join(contestant.missing)), None
@@ -88,7 +88,7 @@ class Run:
         return _checked(replace(row, prepare_s=time.perf_counter() - start), answer, reference), call
 
     def _too_much(self, contestant: Contestant, size: int) -> str:
-        """Why a contestant is left out at this size; empty if it is not."""
+        """Why a contestant is skipped at this size; empty if it is not."""
         if contestant.gigabytes(size) > MEMORY_CAP:
             return f"needs about {contestant.gigabytes(size):,.0f} GB"
         self._climb(contestant, size)
@@ -101,7 +101,7 @@ class Run:
         return f"about {expected:,.0f} s expected" if expected > self.cap else ""
 
     def _expected(self, contestant: Contestant, size: int) -> tuple[float, float]:
-        """Seconds of a call, and of what happens before it."""
+        """Expected seconds of a call, and of its construction."""
         known = self._last.get(contestant.name)
         if known is None:
             return 0.0, 0.0
@@ -109,7 +109,7 @@ class Run:
         return known.seconds * ratio**contestant.growth, known.prepare_seconds * ratio**contestant.build_growth
 
     def _climb(self, contestant: Contestant, size: int) -> None:
-        """Tries smaller sizes, where none is known, to learn how long this one takes."""
+        """Time smaller sizes first, to extrapolate to this one."""
         if contestant.kind == OURS or contestant.name in self._last:
             return
         for smaller in sorted(self.task.sizes):

@@ -16,12 +16,12 @@ HEADS = ("median ms", "min ms", "ratio", "peak MB", "built in s", "answer")
 
 
 def sizes_of(rows: Iterable[Row]) -> list[int]:
-    """The sizes, upwards."""
+    """The sizes, ascending."""
     return sorted({row.size for row in rows})
 
 
 def rich_table(task: Task, rows: Sequence[Row]) -> Table:
-    """All that was measured, for the terminal."""
+    """All measurements, for the terminal."""
     from rich.table import Table
     from rich.text import Text
 
@@ -50,7 +50,7 @@ def markdown(task: Task, rows: Sequence[Row]) -> str:
 
 
 def verdicts(task: Task, rows: Sequence[Row]) -> list[str]:
-    """For each size, where there are peers at all: how far ahead or behind, and whether the target is met."""
+    """For each size with peers: the speedup over the best right one, and whether the target is met."""
     if all(row.kind not in (PEER, BY_HAND) for row in rows):
         return []
     return [_verdict(task, size, [row for row in rows if row.size == size]) for size in sizes_of(rows)]
@@ -85,7 +85,7 @@ def _cells(row: Row) -> list[str]:
 
 
 def _answer(row: Row) -> str:
-    """Whether it is right, and by how much it is off."""
+    """Whether the answer is right, and its error."""
     if row.status == RIGHT and row.kind == PARTIAL:
         return f"right, {row.kind}"
     if row.status == WRONG:
@@ -129,7 +129,7 @@ def _matrix(task: Task, rows: Sequence[Row], cell: Callable[[Row], str]) -> str:
 
 
 def _joined(parts: Sequence[str]) -> str:
-    """Blank lines between parts, but none between the items of a list."""
+    """Join parts with blank lines, except between list items."""
     text = parts[0]
     for before, part in pairwise(parts):
         text += ("\n" if before.startswith("- ") and part.startswith("- ") else "\n\n") + part

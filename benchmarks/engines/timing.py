@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 TURN = 0.02
-"""Seconds that one turn of a fast contestant takes: calls are repeated to fill it."""
+"""Seconds per turn of a fast contestant; calls are repeated to fill it."""
 ROUNDS = 9
 PATIENCE = 1.5
-"""Seconds after which a slow contestant gets no further turn of its own accord."""
+"""Seconds after which a slow contestant gets no further turn."""
 
 
 class Times(NamedTuple):
-    """Seconds of one call, over so many turns."""
+    """Seconds of one call, over a number of turns."""
 
     median: float
     minimum: float
@@ -40,7 +40,7 @@ def interleaved(calls: Mapping[str, Callable[[], object]], rounds: int = ROUNDS)
 
 
 def _plan(call: Callable[[], object], rounds: int) -> _Plan:
-    """One call tells how many fit into a turn; that of a slow contestant counts as its first turn."""
+    """Time one call to see how many fit into a turn; for a slow contestant it is the first turn."""
     once = _seconds(call, 1)
     if once > TURN:
         return _Plan(call, 1, min(rounds, int(PATIENCE / once)), [once])

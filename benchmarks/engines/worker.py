@@ -1,4 +1,4 @@
-"""Runs one task in a process of its own, with one thread, and leaves the rows as lines of JSON in a file."""
+"""Run one task in its own process with one thread, and write the rows as JSON lines."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run_apart(task: str, sizes: Sequence[int], cap: float, rounds: int) -> list[
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The process itself."""
+    """Entry point of the process."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("task")
     parser.add_argument("--sizes", required=True)

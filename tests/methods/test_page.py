@@ -1,4 +1,4 @@
-"""The page of the methods: every method has a row, and every option it names for the released behavior exists."""
+"""The pages of the methods: every method has a row, and every option they name for the released behavior exists."""
 
 import importlib.util
 import re
@@ -20,10 +20,11 @@ from glws.training import TrainingConfig, fit
 
 ROOT = Path(__file__).parent.parent.parent
 TEXT = (ROOT / "docs" / "methods.md").read_text()
+SCORES = (ROOT / "docs" / "measurements" / "methods.md").read_text()
 
 
 def example() -> ModuleType:
-    """The program that writes the page."""
+    """The program that writes the pages."""
     sys.path.insert(0, str(ROOT / "examples"))
     try:
         spec = importlib.util.spec_from_file_location("methods_example", ROOT / "examples" / "methods.py")
@@ -37,9 +38,9 @@ def example() -> ModuleType:
         sys.path.remove(str(ROOT / "examples"))
 
 
-def rows(heading: str) -> list[list[str]]:
+def rows(heading: str, text: str = TEXT) -> list[list[str]]:
     """The cells of the table under a heading, without its header."""
-    lines = [line for line in TEXT.split(f"\n## {heading}\n")[1].split("\n## ")[0].splitlines() if line[:1] == "|"]
+    lines = [line for line in text.split(f"\n## {heading}\n")[1].split("\n## ")[0].splitlines() if line[:1] == "|"]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
@@ -53,7 +54,7 @@ def test_every_method_is_tried_in_every_setting_that_it_learns_from() -> None:
 
 def test_the_page_has_a_row_for_every_run_of_the_example() -> None:
     shown = [one.shown for setting in example().SETTINGS.values() for one in setting.tried]
-    assert [cells[1] for cells in rows("On digits") if len(cells) == 8 and cells[1]] == shown
+    assert [cells[1] for cells in rows("Scores", SCORES) if len(cells) == 8 and cells[1]] == shown
 
 
 def test_the_page_names_every_method_with_what_it_takes() -> None:
@@ -65,8 +66,9 @@ def test_the_page_names_every_method_with_what_it_takes() -> None:
         assert made.startswith(f"`{kind.__name__}(")
 
 
-def test_the_page_has_the_recipes_and_the_programs_that_make_it_agree() -> None:
-    assert example().recipe_table() in TEXT
+def test_the_page_is_what_its_program_writes_and_has_the_recipes() -> None:
+    assert example().catalog_page() == TEXT
+    assert example().known_table(list(example().SETTINGS)) in SCORES
     assert {name for cells in rows("How their authors trained them") for name in re.findall("`([^`]+)`", cells[0])} == {
         name for name in METHODS if method_of(name).recipe() is not None
     }

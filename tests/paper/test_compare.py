@@ -96,7 +96,7 @@ def test_ablations_are_told_apart_by_options_epochs_method_and_cell() -> None:
 
 def test_what_is_one_ingredient_is_told_by_all_of_its_options() -> None:
     taught = ingredient({"training.average": 0.999, "e_step": "teacher"})
-    assert taught == ("E-step", "by a moving average of the network")
+    assert taught == ("E-step", "on the moving average of the model")
     assert ingredient({"e_step": "teacher", "training.average": 0.999, "m_step": "weak"}) is None
     assert ingredient({}) is None
 

@@ -39,7 +39,7 @@ def test_head_counts_cells_seeds_runs_and_devices() -> None:
     assert f"has {len(cells())} cells in 11 settings" in text
     assert "**GLWS was run in 2 of them**, in 1 with 3 seeds or more." in text
     assert "24 others need confidences of CLIP" in text
-    assert "Not run at all: F-MNIST, CIFAR-10, CIFAR-100, STL-10, ImageNet-100." in text
+    assert "No cells were run of F-MNIST, CIFAR-10, CIFAR-100, STL-10, ImageNet-100." in text
     assert "- Runs: 5, 3.0 hours" in text
     assert "- Seeds: 0, 1, 5." in text
     assert "- Devices: a GPU (3), cpu (2)." in text
@@ -75,7 +75,7 @@ def test_summary_counts_what_is_above_and_takes_the_median() -> None:
     assert found["CIFAR-10"] == ["38", "0", "", "", "", ""]
     assert found["all"] == [str(len(cells())), "4", "3", "75%", "0.50", "3"]
     assert "\n1 of the cells run have one that is not" in page(results)
-    assert "more than one standard deviation of it: 0 of the 4 cells run." in page(results)
+    assert "more than its standard deviation: 0 of the 4 cells run." in page(results)
 
 
 def test_summary_has_means_of_the_cells_run_setting_by_setting() -> None:
@@ -94,7 +94,7 @@ def test_summary_has_means_of_the_cells_run_setting_by_setting() -> None:
 def test_commands_are_those_of_the_plain_runs() -> None:
     results = [run(), run(method="supervised"), run(dataset="fashion_mnist", seed=1), run(method="count_loss", seed=2)]
     results += [run(dataset="cifar10", options={"m_step": "weak"}), run(dataset="stl10", epochs=1)]
-    text = section(page(results, Extras(folder="my results")), "How to make it again")
+    text = section(page(results, Extras(folder="my results")), "Reproduce this page")
     lines = [line for line in text.splitlines() if line.startswith(("python", "for"))]
     assert lines == [
         "python -m reproduction run all --dataset mnist --method glws,supervised --seeds 0",
@@ -118,7 +118,7 @@ def test_ablations_have_a_table_of_their_own() -> None:
     place = "Label proportions | MNIST, classes=2,mean=10"
     line = f"| GLWS | m_step=weak, unsupervised=0.5 | {place} | 97.00 (1) | -0.52 (1) |"
     assert line in text.splitlines()
-    assert "### What each ingredient is worth" not in text
+    assert "### Effect of each ingredient" not in text
     assert text.rstrip().endswith("So it is.")
 
 
@@ -132,7 +132,7 @@ def test_ablations_of_one_ingredient_stand_together_in_words() -> None:
     text = section(page(results), "Ablations")
     bags, counts = "Multiple instances | MNIST, classes=10,mean=20", "Label proportions | MNIST, classes=2,mean=10"
     assert [line for line in text.splitlines() if line.startswith("| ")][2:] == [
-        f"| E-step | through the same eyes, which is the likelihood alone | {bags} | 97.00 (1) | -0.52 (1) |",
+        f"| E-step | on the M-step view, which is the likelihood alone | {bags} | 97.00 (1) | -0.52 (1) |",
         f"| strong augmentation | trained on the weak view | {bags} | 97.00 (1) | -0.52 (1) |",
         f"| strong augmentation | trained on the weak view | {counts} | 96.50±0.71 (2) | -1.02±0.71 (2) |",
         "| method | options | setting | cell | mean ± std (seeds) | difference |",
@@ -233,4 +233,4 @@ def test_runs_that_hold_groups_out_stand_below_each_other_the_best_first() -> No
     assert "| training.batch_size=8 |" in rows[0]
     assert "m_step=weak" in rows[1]
     assert "as planned" in rows[2]
-    assert "## How we chose" not in page([])
+    assert "## Model selection" not in page([])

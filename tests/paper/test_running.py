@@ -59,7 +59,7 @@ def test_a_run_that_was_begun_under_another_plan_does_not_go_on(
         (tmp_path / RUNS).unlink()
     planned = running_module.chosen_options
     monkeypatch.setattr(running_module, "chosen_options", lambda one: {**planned(one), "training.weight_decay": 0.1})
-    with pytest.raises(RunError, match=r"-seed1 was begun under another plan; remove it, and the run begins anew$"):
+    with pytest.raises(RunError, match=r"-seed1 was begun under another plan; remove it to start the run again$"):
         run_cell(run, tmp_path, device="cpu", runs=runs)
 
 
@@ -289,7 +289,7 @@ def test_a_run_that_is_cut_off_is_said_and_ends_the_work(
     monkeypatch.setattr(pool_module, "run_cell", cut)
     assert run_all([BAGS, replace(BAGS, seed=2)], RunPool(tmp_path, device="cpu")) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1:] == [f"{BAGS.name}: cut off; asked again, it goes on", "0 of 2 done in 0 s"]
+    assert lines[1:] == [f"{BAGS.name}: interrupted; the same command continues it", "0 of 2 done in 0 s"]
 
 
 @pytest.mark.slow
@@ -308,9 +308,9 @@ def test_a_run_that_was_cut_off_goes_on_and_leaves_nothing_but_its_result(
         run_cell(run, tmp_path, device="cpu", observer=Stopping())
     assert [path.name for path in (tmp_path / "unfinished").iterdir()] == [run.name]
     with RunFolder.resume(tmp_path / "unfinished" / run.name) as begun:
-        (noted,) = begun.noted("cut off")
+        (noted,) = begun.noted("interrupted")
         assert noted["seconds"] > 0
-        begun.note("cut off", {"seconds": 1000.0})  # it had been at it for longer
+        begun.note("interrupted", {"seconds": 1000.0})  # it had been at it for longer
     steps: list[int] = []
     monkeypatch.setattr(Observer, "started", lambda self, step, num_steps: steps.append(step))
     rest = run_cell(run, tmp_path, device="cpu")

@@ -78,7 +78,7 @@ def test_cells_more_than_a_deviation_below_the_paper_are_listed() -> None:
     # the paper has 98.62 ± 0.18 and 97.05 ± 0.13
     results = [run(balanced_accuracy=0.9843), run(cell="classes=2,mean=50", balanced_accuracy=0.9693)]
     text = markdown("proportions", results)
-    assert "Below the paper's GLWS by more than one standard deviation of it, 1 of the 2 cells run:" in text
+    assert "Below the paper's GLWS by more than its standard deviation, 1 of the 2 cells run:" in text
     assert "- MNIST, classes=2,mean=10: 98.43 (1), the paper 98.62±0.18 (-0.19)" in text
     assert "- MNIST, classes=2,mean=50" not in text
     assert "Of the 1 cell run, none is below" in markdown("proportions", results[1:])
@@ -96,7 +96,7 @@ def test_plot_and_remark_are_between_table_and_notes() -> None:
     lines = markdown("proportions", [run()], "plots/proportions.svg", "A remark.").splitlines()
     (picture,) = [place for place, line in enumerate(lines) if line.endswith("(plots/proportions.svg)")]
     table = max(place for place, line in enumerate(lines) if line.startswith("|"))
-    assert table < picture < lines.index("A remark.") < lines.index("On the published numbers:")
+    assert table < picture < lines.index("A remark.") < lines.index("Notes on the published numbers:")
 
 
 @pytest.mark.parametrize("setting", settings())

@@ -1,1 +1,1 @@
-"""The others: each file answers our tasks with one other library, as its users would."""
+"""Other libraries: each file answers the tasks with one of them, as its users would."""

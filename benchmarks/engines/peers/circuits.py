@@ -1,6 +1,6 @@
 """PySDD and KLay: the constraint as a circuit, compiled once, evaluated in torch layer by layer with its gradient.
 
-Building the circuit is not timed. KLay's optional torch.compile is off: it compiles every layer of every shape anew.
+Building the circuit is not timed. KLay's optional torch.compile is off: it recompiles every layer for every shape.
 """
 
 from __future__ import annotations

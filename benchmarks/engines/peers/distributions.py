@@ -1,4 +1,4 @@
-"""Libraries of the Poisson binomial law: the likelihood of a count, bag after bag, without posteriors."""
+"""Libraries for the Poisson binomial distribution: likelihoods of counts, without posteriors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.engines.tasks.inputs import CountInputs
 
 
 def fast_poibin(inputs: CountInputs) -> Call:
-    """fast-poibin: the whole law of each bag by dynamic programming and fast Fourier transforms."""
+    """fast-poibin: the distribution of each bag by dynamic programming and fast Fourier transforms."""
     from fast_poibin import PoiBin  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     bags = inputs.log_one.exp().numpy()

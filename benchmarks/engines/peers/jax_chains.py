@@ -12,7 +12,7 @@ from benchmarks.engines.tasks.inputs import CountInputs, TrellisInputs
 
 
 def counts_by_gradient(inputs: CountInputs) -> Call:
-    """States are (count, label), the label is what is seen: the gradient of the filter gives the posteriors."""
+    """States are (count, label), the label is observed; posteriors from the gradient of the filter."""
     import jax  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     start, step, labels, end = _count_states(inputs)
@@ -31,7 +31,7 @@ def counts_in_float32(inputs: CountInputs) -> Call:
 
 
 def counts_by_smoother(inputs: CountInputs) -> Call:
-    """The same states by the library's own forward and backward pass."""
+    """The same states with the library's forward-backward pass."""
     import jax
     from dynamax.hidden_markov_model import hmm_smoother  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
@@ -62,7 +62,7 @@ def trellis(inputs: TrellisInputs) -> Call:
 
 
 def _count_states(inputs: CountInputs) -> tuple[Any, ...]:
-    """First state, transitions, label of each state, and the log-weight of ending there."""
+    """Initial state, transitions, label of each state, and final log-weights."""
     count, label = np.divmod(np.arange(2 * inputs.count + 2), 2)
     step = (count[None, :] == count[:, None] + label[None, :]).astype(np.float64)
     return (count == label).astype(np.float64), step, label, np.where(count == inputs.count, 0.0, -np.inf)

@@ -28,7 +28,7 @@ def counts(inputs: CountInputs) -> Call:
 
 
 def count_gigabytes(instances: int) -> float:
-    """What autograd keeps: about three tensors of m + 1 numbers a bag and an instance."""
+    """Memory of autograd: about three tensors of m + 1 numbers per bag and instance."""
     return 3 * 8e-9 * GROUPS * instances * (instances / 4 + 1)
 
 

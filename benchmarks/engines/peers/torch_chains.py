@@ -14,7 +14,7 @@ NEVER = -1e5
 
 
 def counts(inputs: CountInputs) -> Call:
-    """States are the counts 0..m; an edge stays or goes one up."""
+    """States are the counts 0..m; an edge adds 0 or 1."""
     import torch_struct  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     chain, states = torch_struct.LinearChain(torch_struct.LogSemiring), inputs.count + 1
@@ -31,7 +31,7 @@ def counts(inputs: CountInputs) -> Call:
 
 
 def count_gigabytes(instances: int) -> float:
-    """The first of its products of matrices, spelled out: half the instances, states cubed, three copies."""
+    """Memory of its first matrix product: half the instances, states cubed, three copies."""
     return 3 * 8e-9 * GROUPS * (instances / 2) * (instances / 4 + 1) ** 3
 
 
@@ -50,7 +50,7 @@ def trellis(inputs: TrellisInputs) -> Call:
 
 
 def _ends(states: int, final: Tensor) -> Tensor:
-    """What start and final states add to the first and to the last edge: [2, to, from]."""
+    """Weights of start and final states, added to the first and last edge: [2, to, from]."""
     start = torch.where(torch.arange(states) == 0, 0.0, NEVER).expand(states, -1)
     return torch.stack([start, torch.where(final, 0.0, NEVER)[:, None].expand(-1, states)])
 

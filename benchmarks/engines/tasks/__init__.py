@@ -15,4 +15,4 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "pairs": ("pairs",),
     "all": tuple(TASKS),
 }
-"""What the command calls a task: one or several tables."""
+"""The task names of the command; each is one or several tables."""

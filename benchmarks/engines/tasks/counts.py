@@ -27,7 +27,7 @@ def by_method(method: str) -> Callable[[CountInputs], Call]:
 
 
 def by_infer(inputs: CountInputs) -> Call:
-    """The front door: the log-probabilities of two classes, and the count of the second."""
+    """`glws.infer` with log-probabilities of two classes and the count of the second."""
     log_probs, groups = inputs.log_probs, inputs.log_probs.shape[0]
     weak = Counts(torch.tensor([False, True]).expand(groups, -1), Exactly(torch.full((groups,), inputs.count)), only=1)
 
@@ -39,7 +39,7 @@ def by_infer(inputs: CountInputs) -> Call:
 
 
 def sigmoids(passes: int) -> Callable[[CountInputs], Call]:
-    """So many passes of torch.sigmoid over the tensor: a yardstick of the machine."""
+    """Passes of torch.sigmoid over the tensor, as a reference for the machine."""
 
     def build(inputs: CountInputs) -> Call:
         out = torch.empty_like(inputs.log_one)

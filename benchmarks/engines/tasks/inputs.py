@@ -18,7 +18,7 @@ GROUPS, STATES, CLASSES, PAIRS = 64, 8, 10, 4096
 
 @dataclass(frozen=True, eq=False)
 class CountInputs:
-    """Groups of which exactly `count` instances are positive."""
+    """Groups with exactly `count` positive instances."""
 
     log_zero: Float[Tensor, "groups instances"]
     log_one: Float[Tensor, "groups instances"]
@@ -26,12 +26,12 @@ class CountInputs:
 
     @property
     def lengths(self) -> Int[Tensor, "groups"]:
-        """All alike."""
+        """Equal lengths."""
         return torch.full((self.log_zero.shape[0],), self.log_zero.shape[1])
 
     @property
     def log_probs(self) -> Float[Tensor, "groups instances classes"]:
-        """The same as two classes."""
+        """The predictions as two classes."""
         return torch.stack([self.log_zero, self.log_one], 2)
 
 
@@ -44,7 +44,7 @@ def count_inputs(groups: int, instances: int, count: int) -> CountInputs:
 
 @dataclass(frozen=True, eq=False)
 class TrellisInputs:
-    """Groups that a deterministic automaton accepts: state 0 is the first, `targets[state, class]` the next."""
+    """Groups accepted by a deterministic automaton: state 0 is the start, `targets[state, class]` the next."""
 
     log_probs: Float[Tensor, "groups instances classes"]
     targets: npt.NDArray[np.int64]
@@ -53,7 +53,7 @@ class TrellisInputs:
 
     @property
     def moves(self) -> npt.NDArray[np.float32]:
-        """1 where a class leads from a state to a state: [classes, from, to]."""
+        """Transition indicators: [classes, from, to]."""
         states, classes = self.targets.shape
         table = np.zeros((classes, states, states), dtype=np.float32)
         source, symbol = np.divmod(np.arange(states * classes), classes)

@@ -39,7 +39,7 @@ def _same(log_probs: Tensor) -> Tensor:
 
 
 def by_infer(log_probs: Tensor) -> Call:
-    """The front door."""
+    """`glws.infer`."""
     automaton = all_equal(log_probs.shape[2])
 
     def call() -> Answer:

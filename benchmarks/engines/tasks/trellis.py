@@ -26,7 +26,7 @@ def plain(inputs: TrellisInputs) -> Call:
 
 
 def by_infer(inputs: TrellisInputs) -> Call:
-    """The front door."""
+    """`glws.infer`."""
 
     def call() -> Answer:
         posterior = infer(inputs.log_probs, inputs.automaton)
