@@ -72,7 +72,7 @@ def _left(folder: Path) -> dict[str, object]:
 def engines() -> Iterator[tuple[str, object]]:
     """Log-likelihoods and posteriors of every kind, for random predictions."""
     sys.path.insert(0, str(ROOT / "tests"))
-    from supervision.test_every_kind import KINDS
+    from kinds.test_every_kind import KINDS
 
     for name, (weak, sizes) in KINDS.items():
         lengths = torch.tensor(sizes)

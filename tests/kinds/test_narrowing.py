@@ -125,7 +125,7 @@ def test_equal_weak_labels_of_equal_groups_are_asked_about_once() -> None:
 
 
 def test_the_best_weight_is_that_of_the_best_labeling_or_a_bound_on_it() -> None:
-    from tests.supervision.test_every_kind import KINDS
+    from tests.kinds.test_every_kind import KINDS
 
     for name, (weak, lengths) in KINDS.items():
         best = weak.best_log_weight(torch.tensor(lengths)).tolist()
