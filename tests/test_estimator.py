@@ -392,7 +392,12 @@ WRONG: list[tuple[dict[str, Any], Any, Any, str]] = [
     ({"kind": "proportions"}, [1] * 5 + [2], [0] * 6, "rows 0 and 5 are of one group, but y is 1 and 2; expected the"),
     ({"kind": "proportions"}, [1, 2], [0] * 6, "X has 6 rows but y has 2"),
     ({"kind": "proportions"}, [1, 2], [[0, 1]], "there are 1 groups but y has 2 entries"),
-    ({"kind": "proportion"}, [1] * 6, [0] * 6, "no such key `kind.proportion`; did you mean `kind.proportions`?"),
+    (
+        {"kind": "proportion"},
+        [1] * 6,
+        [0] * 6,
+        "no kind of weak label is called 'proportion'; did you mean 'proportions'?",
+    ),
     ({"kind": "proportions.sahre"}, [1] * 6, [0] * 6, "no such key `kind.proportions.sahre`; did you mean"),
     ({"kind": "soft_labels"}, [1] * 6, None, 'kind="soft_labels" is not told by a y of 1 axes'),
     ({"kind": "proportions", "kind_options": {"cuonted": 1}}, [1] * 6, [0] * 6, "no such key `kind_options.cuonted`"),

@@ -68,7 +68,7 @@ class GLWS(AbstractMethod):
 
     def check(self, data: WeakDataset) -> None:
         """Any kinds; as many weights as there are, and several classes to count where `multiclass` says how."""
-        if self.multiclass != "auto" and not any(hasattr(weak, "per_class") for weak in data.weak):
+        if self.multiclass != "auto" and not any(weak.is_multiclass for weak in data.weak):
             raise DataError(f"multiclass is {self.multiclass!r}, but no kind says something of several classes at once")
         if self.weights is not None and len(self.weights) != len(data.weak):
             raise DataError(f"there are {len(data.weak)} kinds of weak labels but {len(self.weights)} weights")

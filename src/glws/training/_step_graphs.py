@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -126,9 +126,9 @@ def _clipped(step: Step, gradients: Sequence[Tensor], most: float) -> tuple[Tens
 def form_of(part: BatchPart, method: GLWS) -> AbstractForm:
     """What is known of a part of the batch, in the form that `em_loss` would ask for."""
     weak: Any = part.weak
-    if method.multiclass == "per_class" and hasattr(weak, "per_class"):
+    if weak.is_multiclass and method.multiclass == "per_class":
         return weak.per_class().form(part.lengths.repeat_interleave(weak.num_classes))  # type: ignore[no-any-return]
-    if method.multiclass in ("joint", "tilted") and hasattr(weak, "solved_by"):
+    if weak.is_multiclass and method.multiclass in ("joint", "tilted"):
         weak = solved_by(weak, method.multiclass)
     form: AbstractForm = weak.form(part.lengths)
     return form
@@ -213,6 +213,7 @@ class _Asked:
     """A form in the place of the weak labels that it was made of, for `em_loss`, which asks again."""
 
     form: AbstractForm
+    is_multiclass: ClassVar[bool] = True
 
     def per_class(self) -> AbstractForm:
         return self.form
@@ -223,8 +224,7 @@ class _Asked:
 
 def _stand_in(part: BatchPart, method: GLWS, form: AbstractForm) -> Any:
     """`em_loss` takes a form as it takes weak labels, unless it is to ask these for another one."""
-    asked = {"per_class": "per_class", "joint": "solved_by", "tilted": "solved_by"}.get(method.multiclass)
-    return _Asked(form) if asked is not None and hasattr(part.weak, asked) else form
+    return _Asked(form) if part.weak.is_multiclass and method.multiclass != "auto" else form
 
 
 @dataclass(frozen=True, eq=False)
