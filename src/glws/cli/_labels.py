@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from glws.cli._failures import UsageError
-from glws.cli._paths import check_description
+from glws.cli._paths import AllowCode, check_description
 
 FORMATS = (".parquet", ".csv")
 SHOWN_CLASSES = 3
@@ -18,7 +18,6 @@ Data = Annotated[
     Path | None, typer.Argument(metavar="DATA", help="The YAML that describes the data. Default: what it trained on.")
 ]
 Out = Annotated[Path, typer.Option(metavar="FILE", help="Where to write: .parquet or .csv.")]
-AllowCode = Annotated[bool, typer.Option("--allow-code", help="The run's network is a class of your own.")]
 
 
 def predict(run: Run, data: Data = None, out: Out = Path("predictions.parquet"), allow_code: AllowCode = False) -> None:

@@ -58,11 +58,11 @@ class MethodConfig(NamedConfig):
 
     recipe: Literal["published"] | None = checked(None, nothing_or(one_of("published")))
 
-    def published(self) -> Recipe | None:
+    def published(self, allow_code: bool = False) -> Recipe | None:
         """What the authors chose, if it is asked for; a `ConfigError` where it is not known."""
         if self.recipe is None:
             return None
-        found = build_method(self.name, self.options).recipe()
+        found = build_method(self.name, self.options, allow_code).recipe()
         if found is None:
             raise ConfigError(f"`method.recipe`: no published recipe is known for {self.name}; leave it out")
         return found
@@ -91,7 +91,7 @@ Named = TypeVar("Named", bound=NamedConfig)
 EXPONENT = re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+")
 
 
-def read_config(path: Path | None, overrides: Sequence[str] = ()) -> JobConfig:
+def read_config(path: Path | None, overrides: Sequence[str] = (), allow_code: bool = False) -> JobConfig:
     """The configuration of a YAML file, or the default one, changed by texts such as "training.epochs=5".
 
     >>> read_config(None, ["training.epochs=5", "model.name=mlp", "model.hidden=[32]"]).model.options
@@ -103,13 +103,13 @@ def read_config(path: Path | None, overrides: Sequence[str] = ()) -> JobConfig:
     if not isinstance(content, Mapping):
         raise ConfigError(f"{path}: expected sections such as data and training, found {type(content).__name__}")
     try:
-        config = config_of(_overridden(content, overrides))
+        config = config_of(_overridden(content, overrides), allow_code)
     except (ConfigError, DataError) as error:
         raise ConfigError(f"{path}: {error}" if path is not None and not overrides else str(error)) from None
     return config if path is None else _beside(config, path.parent)
 
 
-def config_of(content: Mapping[str, Any]) -> JobConfig:
+def config_of(content: Mapping[str, Any], allow_code: bool = False) -> JobConfig:
     """From nested plain values; a key that is not known is a `ConfigError` with the nearest one that is."""
     check_keys(content, [item.name for item in fields(JobConfig)], "")
     for name, section in content.items():
@@ -121,7 +121,7 @@ def config_of(content: Mapping[str, Any]) -> JobConfig:
         data=_section(DataConfig, content, "data"),
         model=_named(NamedConfig, content, "model", "auto"),
         method=method,
-        training=_section(TrainingConfig, _with_published(content, method.published()), "training"),
+        training=_section(TrainingConfig, _with_published(content, method.published(allow_code)), "training"),
     )
 
 

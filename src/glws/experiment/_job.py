@@ -80,11 +80,13 @@ class Job:
         epochs.
         """
         seed = config.training.seed
-        method = build_method(config.method.name, config.method.options)
-        data = job_data(config.data, seed, scaling, None if _looks_at_all(method) else world, on_read)
+        method = build_method(config.method.name, config.method.options, allow_code)
+        own = None if _looks_at_all(method) else world
+        data = job_data(config.data, seed, scaling, own, on_read, allow_code)
         check_learnable(data.train.groups, data.train.weak, data.classes, needs_all=True)
         method.check(data.train)
-        config = replace(config, model=published_model(config.model, config.method.published(), data.input_shape))
+        recipe = config.method.published(allow_code)
+        config = replace(config, model=published_model(config.model, recipe, data.input_shape))
         model = job_model(config.model, data.input_shape, len(data.classes), seed, allow_code)
         world = replace(world, bounds=data.bounds)
         training = Training(model, data.train, method, config.training, data.look, world)
@@ -141,7 +143,8 @@ class Job:
 def usual_folder(config: JobConfig) -> Path:
     """Where runs of this data go, less their number."""
     table = config.data.table
-    return Path("runs") / (Path(table).stem if table is not None else f"{config.data.source}-{config.data.setting}")
+    names = [str(name).rpartition(":")[2] for name in (config.data.source, config.data.setting)]
+    return Path("runs") / (Path(table).stem if table is not None else "-".join(names))
 
 
 def resumed(
@@ -160,7 +163,7 @@ def resumed(
         if run.is_finished:
             raise RunError(f"{folder} is finished; its report is {folder / REPORT}")
         scaling = run.read_tensors(SCALING) if _has_scaling(run) else None
-        config, known = config_of(run.config), stored_hashes(run)
+        config, known = config_of(run.config, allow_code), stored_hashes(run)
         goes_on = warning(run, config.data, "training goes on with the data as it is now", report)
         on_read = goes_on if changed_data else refusing(run, config.data)
         job = Job.ready(config, world, allow_code, scaling, on_read)

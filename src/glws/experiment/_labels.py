@@ -56,7 +56,7 @@ class Trained(NamedTuple):
     scaling: dict[str, Tensor] | None
 
     @classmethod
-    def of(cls, folder: Path) -> Trained:
+    def of(cls, folder: Path, allow_code: bool = False) -> Trained:
         """From its folder."""
         run = RunFolder.open(folder)
         if not run.is_finished:
@@ -67,7 +67,7 @@ class Trained(NamedTuple):
         if not isinstance(classes, list):
             raise RunError(f"{folder}: expected the classes in {CONTENT}.json, found {type(classes).__name__}")
         scaling = run.read_tensors(SCALING) if (run.path / f"{SCALING}.json").exists() else None
-        return cls(run, config_of(run.config), tuple(str(name) for name in classes), scaling)
+        return cls(run, config_of(run.config, allow_code), tuple(str(name) for name in classes), scaling)
 
     @property
     def look(self) -> str:
@@ -81,6 +81,11 @@ class Trained(NamedTuple):
         if table is None:
             return asked
         return replace(asked, table=str(table), source=None, views=self.look, standardize=self.scaling is not None)
+
+    def job_data(self, table: Path | None, allow_code: bool, report: Report) -> JobData:
+        """All groups of its own data, or of another table, as it was trained to see them."""
+        seed, on_read = self.config.training.seed, self.on_read(report)
+        return job_data(self.data_config(table), seed, self.scaling, on_read=on_read, allow_code=allow_code)
 
     def on_read(self, report: Report) -> OnRead:
         """Reports it when a table that the run was trained on has changed since."""
@@ -107,7 +112,8 @@ class Trained(NamedTuple):
             reason = " ".join(str(error).split())[:200]
             where = f"{self.run.path}: its network is not one for instances of shape {list(shape)}"
             raise RunError(f"{where}: {reason}") from error
-        method, state = build_method(self.config.method.name, self.config.method.options), trained_state(self.run)
+        method = build_method(self.config.method.name, self.config.method.options, allow_code)
+        state = trained_state(self.run)
         device = chosen_device("cpu" if training.device == "cpu" else "auto")  # perhaps not where it was trained
         forward = Forward(ready(model, training, device).eval(), training, device, World())
         modules = None
@@ -177,12 +183,12 @@ def predictions(
     more. Without one the run's own data are taken. Of a method that predicts whole groups, `group_p(...)` says what the
     group of the row is, where each row is in one group. `row` is the place in the file, the first being 0.
     """
-    used = Trained.of(folder)
+    used = Trained.of(folder, allow_code)
     if table is None:
-        data = job_data(used.data_config(None), used.config.training.seed, used.scaling, on_read=used.on_read(report))
+        data = used.job_data(None, allow_code, report)
         instances, rows, groups = data.whole.instances, file_rows(data), list(data.whole.groups)
     else:
-        found = read_table(table)
+        found = read_table(table, allow_code=allow_code)
         used.on_read(report)(str(table), found.data_hash())
         used.check(found.classes, found.feature_names)
         instances, rows = found.instances(used.scaling), np.argsort(np.argsort(found.row_numbers))
@@ -212,10 +218,10 @@ def posterior_labels(
     Where some posteriors are approximate, `approximation_error` estimates how far those of the group may be off; it is
     0 where they are exact.
     """
-    used = Trained.of(folder)
+    used = Trained.of(folder, allow_code)
     if table is not None and not read_description(table).blocks:
         raise DataError(f"{table}: it describes no weak labels; glws predict does without them")
-    data = job_data(used.data_config(table), used.config.training.seed, used.scaling, on_read=used.on_read(report))
+    data = used.job_data(table, allow_code, report)
     used.check(data.classes, data.feature_names)
     predict = used.predictor(data.input_shape, allow_code, report)
     rows = file_rows(data)
