@@ -398,6 +398,7 @@ WRONG: list[tuple[dict[str, Any], Any, Any, str]] = [
         [0] * 6,
         "no kind of weak label is called 'proportion'; did you mean 'proportions'?",
     ),
+    ({"kind": "mine.kinds:Kind"}, [1] * 6, [0] * 6, "kind='mine.kinds:Kind' is the path of a class; import it and"),
     ({"kind": "proportions.sahre"}, [1] * 6, [0] * 6, "no such key `kind.proportions.sahre`; did you mean"),
     ({"kind": "soft_labels"}, [1] * 6, None, 'kind="soft_labels" is not told by a y of 1 axes'),
     ({"kind": "proportions", "kind_options": {"cuonted": 1}}, [1] * 6, [0] * 6, "no such key `kind_options.cuonted`"),

@@ -97,7 +97,9 @@ def test_the_kind_of_the_page_works_through_every_command(
 ) -> None:
     before, (train,) = dict(KINDS), commands("train", "--data", "days.yaml")
     glws(*commands("doctor")[0])
-    assert "mypackage.kinds:MostFrequent: 60 groups of 5 instances\n" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "mypackage.kinds:MostFrequent: 60 groups of 5 instances\nno problems found\n" in said
+    assert said.endswith("next: glws train --data days.yaml --allow-code\n")
     stop(monkeypatch, *train)
     assert "from 54 days, no single label seen; 6 groups held out" in capsys.readouterr().out
     glws(*commands("train", "--resume")[0])

@@ -36,12 +36,12 @@ def doctor(
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:
-        _print(data, table, findings)
+        _print(data, table, findings, allow_code)
     if any(finding.level == "error" for finding in findings):
         raise typer.Exit(FOUND_ERRORS)
 
 
-def _print(path: Path, table: Table, findings: list[Finding]) -> None:
+def _print(path: Path, table: Table, findings: list[Finding], allow_code: bool) -> None:
     from rich.console import Console
     from rich.text import Text
 
@@ -56,7 +56,7 @@ def _print(path: Path, table: Table, findings: list[Finding]) -> None:
     if not findings:
         console.print("no problems found")
     if table.blocks and not any(finding.level == "error" for finding in findings):
-        console.print(Text(f"next: glws train --data {path}"))
+        console.print(Text(f"next: glws train --data {path}{' --allow-code' if allow_code else ''}"))
 
 
 def _sizes(block: WeakBlock) -> str:

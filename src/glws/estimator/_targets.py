@@ -152,7 +152,7 @@ class TargetParser:
     def _from_columns(
         self, kind: KindClass, values: NDArray[Any], members: Groups
     ) -> tuple[NDArray[Any], AbstractSupervision]:
-        wanted = self._word.partition(".")[2] if isinstance(self.kind, str) and ":" not in self.kind else ""
+        wanted = self._word.partition(".")[2] if isinstance(self.kind, str) else ""
         value, reading = _value_of(kind, self._word, wanted, values.ndim)
         if reading == "class or none":
             classes, values = self._labels(values)
@@ -271,7 +271,9 @@ def per_group(values: NDArray[Any], groups: Groups, num_rows: int, is_by_row: bo
 def kind_of(kind: str | KindClass | BuildKind | None) -> KindClass | None:
     """The class of weak labels that is named, such as by "proportions" or "proportions.share", or is given itself."""
     if isinstance(kind, str):
-        return find_kind(kind if ":" in kind else kind.partition(".")[0])
+        if ":" in kind:
+            raise DataError(f"kind={kind!r} is the path of a class; import it and pass the class itself")
+        return find_kind(kind.partition(".")[0])
     return kind if isinstance(kind, type) and issubclass(kind, AbstractSupervision) else None
 
 
