@@ -10,20 +10,9 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "glws"
 LAYERS = [
-    "errors",
-    "rules",
-    "files",
-    "automata",
-    "inference",
-    "supervision",
-    "testing",
-    "objective",
-    "evaluation",
-    "data",
-    "models",
-    "methods",
+    *("errors", "_plugins", "_class_names", "_rules", "_files", "automata", "inference", "kinds", "testing"),
+    *("_objective", "evaluation", "data", "models", "methods", "training", "report", "experiment", "estimator", "cli"),
 ]
-LAYERS += ["training", "report", "experiment", "estimator", "cli"]
 FILES = sorted(SOURCE.rglob("*.py"))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -155,18 +155,26 @@ def _per_class(
     log_probs: Tensor, e_log_probs: Tensor | None, weak: Weak, lengths: Tensor | Sequence[int] | None
 ) -> tuple[Tensor, Tensor | None, Weak, Tensor | None]:
     """The same question asked of each class against the rest."""
-    if not hasattr(weak, "per_class"):
-        raise DataError(f'{type(weak).__name__} says nothing about several classes at once; use multiclass="auto"')
+    parts = _multiclass(weak).per_class()
     classes = log_probs.shape[2]
     repeated = None if lengths is None else torch.as_tensor(lengths).repeat_interleave(classes)
     views = [None if view is None else one_against_rest(view) for view in (log_probs, e_log_probs)]
     assert views[0] is not None
-    return views[0], views[1], weak.per_class(), repeated
+    return views[0], views[1], parts, repeated
 
 
 def solved_by(weak: Weak, method: str) -> Weak:
     """What is known, to be answered exactly ("joint") or by the approximation ("tilted")."""
-    if not hasattr(weak, "solved_by"):
-        raise DataError(f'{type(weak).__name__} says nothing about several classes at once; use multiclass="auto"')
-    solved: Weak = weak.solved_by("exact" if method == "joint" else method)
+    solved: Weak = _multiclass(weak).solved_by("exact" if method == "joint" else method)
     return solved
+
+
+def is_multiclass(weak: Weak) -> bool:
+    """Whether it is a kind that tells something of several classes at once; forms and automata are no kinds."""
+    return bool(getattr(weak, "is_multiclass", False))
+
+
+def _multiclass(weak: Weak) -> Any:
+    if not is_multiclass(weak):
+        raise DataError(f'{type(weak).__name__} says nothing about several classes at once; use multiclass="auto"')
+    return weak

@@ -64,7 +64,7 @@ def test_findings_can_be_had_as_json(described: Path, capsys: pytest.CaptureFixt
         (["doctor", "missing.yaml"], "missing.yaml: there is no such file"),
         (["doctor"], "missing argument"),
         (["data", "get"], "which data set?"),
-        (["data", "get", "mnits"], "no data set is called 'mnits'; did you mean mnist?"),
+        (["data", "get", "mnits"], "no data set is called 'mnits'; did you mean 'mnist'?"),
         (["data", "get", "digits"], "digits comes with scikit-learn"),
         (["data", "fetch", "mnist"], "'fetch'"),
     ],

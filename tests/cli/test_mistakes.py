@@ -41,7 +41,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     # names with the nearest that is known
     "no such section": (["train", "trainning.epochs=3"], "did you mean `training`?"),
     "no such key": (["train", "training.epohs=3"], "did you mean `training.epochs`?"),
-    "no such data set": (["train", "--data", "mnits"], "did you mean mnist?"),
+    "no such data set": (["train", "--data", "mnits"], "did you mean 'mnist'?"),
     "a data set that is not there": (["train", "--data", "mnist", "data.folder=folder"], "glws data get mnist"),
     "no such setting": ([*DIGITS, "--kind", "proportion"], "did you mean 'proportions'?"),
     "no such size of a setting": ([*DIGITS, "--kind", "proportions", "data.options.num_bag=3"], "num_bags`?"),
@@ -100,7 +100,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "a feature in words": (["train", "--data", "red.yaml"], "column f1 must be a number, found 'red'"),
     "no rows": (["train", "--data", "empty.yaml"], "empty.csv: there are no rows"),
     "too many in a bag": (["train", "--data", "many.yaml"], "exactly 9 of class malignant cannot hold in a group of 3"),
-    "no such kind": (["train", "--data", "kind.yaml"], "did you mean proportions?"),
+    "no such kind": (["train", "--data", "kind.yaml"], "did you mean 'proportions'?"),
     "no such column": (["train", "--data", "column.yaml"], "there is no column 'm'"),
     "no such weak value": (["train", "--data", "weak.yaml"], "did you mean count?"),
     "no weak labels": (["train", "--data", "plain.yaml"], "no weak labels to learn from"),
@@ -134,7 +134,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "a report of damaged content": (["report", "bad_content"], "bad_content/content.json: damaged or changed"),
     "a report of damaged metrics": (["report", "bad_metrics"], "bad_metrics/metrics.jsonl: damaged"),
     # the other commands
-    "no such data set to get": (["data", "get", "mnits"], "did you mean mnist?"),
+    "no such data set to get": (["data", "get", "mnits"], "did you mean 'mnist'?"),
     "no such action": (["data", "fetch"], "'fetch'"),
     "an argument too many": (["methods", "glws"], "unexpected extra argument"),
 }

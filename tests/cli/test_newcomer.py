@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from glws.cli import run
-from glws.data.tables import KINDS
+from glws.kinds import KINDS
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -89,4 +89,4 @@ def test_the_page_of_kinds_names_every_kind_and_every_weak_value() -> None:
     named: dict[str, set[str]] = {}
     for kind, weak in rows[1:]:
         named.setdefault(kind.split("`")[1], set()).update(re.findall(r"`(\w+)`", weak))
-    assert named == {name: {key for form in kind.forms for key in form} for name, kind in KINDS.items()}
+    assert named == {name: {key for columns in kind.columns for key in columns} for name, kind in KINDS.items()}

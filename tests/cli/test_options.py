@@ -16,7 +16,7 @@ COMMANDS = {
     "label": "RUN DATA --out --allow-code",
     "report": "RUN --out",
     "explain": "TEXT --classes --length --probs --out",
-    "doctor": "DATA --json",
+    "doctor": "DATA --json --allow-code",
     "data": "ACTION NAME --folder",
     "methods": "",
 }

@@ -93,3 +93,13 @@ def test_doctor_prints_what_is_wrong_with_columns(tmp_path: Path, capsys: pytest
     )
     assert run(["doctor", str(tmp_path / "t.yaml")]) == 0
     assert "warning: 1 feature column holds one value in all rows (c)\n" in capsys.readouterr().out
+
+
+def test_a_column_that_repeats_observed_classes_under_other_numbers_is_named(tmp_path: Path) -> None:
+    seen = np.arange(ROWS) % 3 % 2
+    (tmp_path / "t.csv").write_text("\n".join(["f,seen", *(f"{7 - value},{value}" for value in seen)]) + "\n")
+    about = {"data": str(tmp_path / "t.csv"), "features": "f", "classes": 2, "kind": "noisy_labels",
+             "weak": {"label": "seen"}, "options": {"rate": 0.1}}  # fmt: skip
+    assert column_remarks(read_table(about), read_description(about)) == [
+        "column f repeats the weak label label of noisy_labels: leave it out of the features"
+    ]

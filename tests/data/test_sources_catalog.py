@@ -43,11 +43,11 @@ def test_digits_are_scaled_to_one_and_labeled_right():
 
 
 def test_an_unknown_name_gets_the_nearest():
-    with pytest.raises(DataError, match="no data set is called 'fashionmnist'; did you mean fashion_mnist"):
+    with pytest.raises(DataError, match="no data set is called 'fashionmnist'; did you mean 'fashion_mnist'"):
         load("fashionmnist")
-    with pytest.raises(DataError, match="no data set is called 'CIFAR-10'; did you mean cifar10"):
+    with pytest.raises(DataError, match="no data set is called 'CIFAR-10'; did you mean 'cifar10'"):
         load("CIFAR-10")
-    with pytest.raises(DataError, match=f"there are {', '.join(SOURCES)}"):
+    with pytest.raises(DataError, match=f"there is {', '.join(SOURCES)}; code of your own is"):
         load("zzz")
 
 

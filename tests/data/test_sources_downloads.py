@@ -261,7 +261,7 @@ def test_sets_that_are_not_downloaded_say_why():
         download("digits")
     with pytest.raises(DataError, match="imagenet100 is made from ImageNet"):
         download("imagenet100")
-    with pytest.raises(DataError, match="did you mean cifar10"):
+    with pytest.raises(DataError, match="did you mean 'cifar10'"):
         download("cifar-10")
 
 

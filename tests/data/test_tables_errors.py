@@ -101,7 +101,7 @@ def test_an_unknown_class_gets_the_nearest(tmp_path):
             {"classes": [False, True]},
             'classes: put quotes around names that YAML reads as true or false (found False): "yes", "no"',
         ),
-        ({"kind": "proportion"}, "there is no kind of weak label 'proportion'; did you mean proportions?"),
+        ({"kind": "proportion"}, "no kind of weak label is called 'proportion'; did you mean 'proportions'?"),
         ({"kind": None}, "the key kind is missing"),
         ({"weak": {"cuont": "n"}}, "there is no weak value of proportions 'cuont'; did you mean count?"),
         (

@@ -8,8 +8,8 @@ import torch
 
 from glws import kinds as supervision
 from glws.data import read_table
-from glws.data.tables import KINDS
 from glws.errors import DataError
+from glws.kinds import KINDS
 
 # kind, description of the block, columns (two groups), the class it becomes, and one of its tensors
 CASES = {

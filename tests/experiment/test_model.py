@@ -58,12 +58,12 @@ def test_code_of_ones_own_runs_only_when_it_is_allowed(monkeypatch: pytest.Monke
     module.number = lambda shape, classes: 3  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "somebodys_networks", module)
     config = NamedConfig("somebodys_networks:OwnNetwork", {"width": 5})
-    with pytest.raises(ConfigError, match="say --allow-code"):
+    with pytest.raises(DataError, match="say --allow-code"):
         experiment_model(config, [4], 2, 0)
     made = experiment_model(config, [4], 2, 0, allow_code=True)
     assert isinstance(made, OwnNetwork)
     assert made.layers[0].out_features == 5
-    with pytest.raises(ConfigError, match="gave a int, not a torch module"):
+    with pytest.raises(DataError, match="gave a int, not a torch module"):
         experiment_model(NamedConfig("somebodys_networks:number"), [4], 2, 0, allow_code=True)
-    with pytest.raises(ConfigError, match="cannot be made"):
+    with pytest.raises(DataError, match=r"cannot be imported: AttributeError: module .* has no attribute 'Missing'"):
         experiment_model(NamedConfig("somebodys_networks:Missing"), [4], 2, 0, allow_code=True)

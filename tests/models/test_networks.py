@@ -158,7 +158,8 @@ def test_options_do_what_they_say():
         (
             ("transformer", (3, 32, 32), 10),
             {},
-            "^no network is called 'transformer'; there is linear, mlp, .*resnet34$",
+            "^no network is called 'transformer'; there is linear, mlp, .*resnet34; code of your own is package.module:"
+            "Class, with --allow-code$",
         ),
         (
             ("wrn_28_2", (3, 32, 32), 10),

@@ -35,12 +35,16 @@ def _list(folder: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from glws._plugins import names
     from glws.data import SOURCES, load
     from glws.data.sources import BUNDLED
     from glws.errors import DataError
 
     table = Table("data set", "state", title=f"data in {folder}", title_justify="left")
-    for name in SOURCES:
+    for name in names("glws.sources", dict.fromkeys(SOURCES)):
+        if name not in SOURCES:
+            table.add_row(name, "comes with an installed package")
+            continue
         if name in BUNDLED:
             table.add_row(name, "comes with scikit-learn")
             continue

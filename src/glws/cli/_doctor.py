@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glws.cli._paths import check_description
+from glws.cli._paths import AllowCode, check_description
 
 if TYPE_CHECKING:
     from glws.data import Finding
@@ -22,25 +22,26 @@ STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 def doctor(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="The YAML file that describes the data.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    allow_code: AllowCode = False,
 ) -> None:
     """Check weak labels for infeasible groups, contradictions and unidentifiable classes; exit 1 on errors."""
     check_description(data)
     from glws.data import Finding, column_remarks, examine
     from glws.data.tables import read_description, read_table
 
-    table = read_table(data)
+    table = read_table(data, allow_code=allow_code)
     names = [block.group_names.tolist() for block in table.blocks]
     findings = examine(table.dataset(check=False), table.classes, names)
     findings += [Finding("warning", "columns", line) for line in column_remarks(table, read_description(data))]
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:
-        _print(data, table, findings)
+        _print(data, table, findings, allow_code)
     if any(finding.level == "error" for finding in findings):
         raise typer.Exit(FOUND_ERRORS)
 
 
-def _print(path: Path, table: Table, findings: list[Finding]) -> None:
+def _print(path: Path, table: Table, findings: list[Finding], allow_code: bool) -> None:
     from rich.console import Console
     from rich.text import Text
 
@@ -55,7 +56,7 @@ def _print(path: Path, table: Table, findings: list[Finding]) -> None:
     if not findings:
         console.print("no problems found")
     if table.blocks and not any(finding.level == "error" for finding in findings):
-        console.print(Text(f"next: glws train --data {path}"))
+        console.print(Text(f"next: glws train --data {path}{' --allow-code' if allow_code else ''}"))
 
 
 def _sizes(block: WeakBlock) -> str:

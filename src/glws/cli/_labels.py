@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from glws.cli._failures import UsageError
-from glws.cli._paths import check_description
+from glws.cli._paths import AllowCode, check_description
 
 FORMATS = (".parquet", ".csv")
 SHOWN_CLASSES = 3
@@ -18,7 +18,6 @@ Data = Annotated[
     Path | None, typer.Argument(metavar="DATA", help="The YAML that describes the data. Default: what it trained on.")
 ]
 Out = Annotated[Path, typer.Option(metavar="FILE", help="Where to write: .parquet or .csv.")]
-AllowCode = Annotated[bool, typer.Option("--allow-code", help="The run's network is a class of your own.")]
 
 
 def predict(run: Run, data: Data = None, out: Out = Path("predictions.parquet"), allow_code: AllowCode = False) -> None:
@@ -26,7 +25,7 @@ def predict(run: Run, data: Data = None, out: Out = Path("predictions.parquet"),
     _check(run, data, out)
     from glws.experiment import FinishedRun
 
-    _write(FinishedRun.open(run).predict(data, allow_code, _warn), out)
+    _write(FinishedRun.open(run, allow_code).predict(data, allow_code, _warn), out)
 
 
 def label(run: Run, data: Data = None, out: Out = Path("labels.parquet"), allow_code: AllowCode = False) -> None:
@@ -34,7 +33,7 @@ def label(run: Run, data: Data = None, out: Out = Path("labels.parquet"), allow_
     _check(run, data, out)
     from glws.experiment import FinishedRun
 
-    columns = FinishedRun.open(run).label(data, allow_code, _warn)
+    columns = FinishedRun.open(run, allow_code).label(data, allow_code, _warn)
     _write(columns, out)
     unlabeled = int((columns["label"] == "").sum())
     if unlabeled:

@@ -10,13 +10,14 @@ def methods() -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from glws._plugins import names
     from glws.methods import METHODS, fixed_options, method_class
 
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = 160
     table = Table("name", "learns from", "prior", "what it is", box=None, pad_edge=False)
-    for name in METHODS:
+    for name in names("glws.methods", METHODS):
         kind = method_class(name)
         options = ", ".join(f"{option}={value}" for option, value in fixed_options(name).items())
         what = f"{kind.summary}; {options}" if options else kind.summary

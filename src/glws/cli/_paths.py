@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from glws.cli._failures import UsageError
 
 DESCRIPTIONS = (".yaml", ".yml")
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".npz", ".h5", ".hdf5")
+
+
+AllowCode = Annotated[
+    bool, typer.Option("--allow-code", help="Let names be code of your own, as package.module:Class.")
+]
 
 
 def check_description(path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glws.cli._failures import UsageError
-from glws.cli._paths import DESCRIPTIONS, TABLES, check_description
+from glws.cli._paths import DESCRIPTIONS, TABLES, AllowCode, check_description
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,9 +49,7 @@ def train(
         bool, typer.Option("--changed-data", help="With --resume: go on although the data has changed.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the whole configuration and stop.")] = False,
-    allow_code: Annotated[
-        bool, typer.Option("--allow-code", help="Let model.name be a class of your own, package.module:Class.")
-    ] = False,
+    allow_code: AllowCode = False,
 ) -> None:
     """Train a classifier from weak labels. Without arguments: label proportions on scikit-learn's digits."""
     words = config or []
@@ -63,7 +61,7 @@ def train(
     if changed_data:
         raise UsageError("--changed-data is for runs that go on: use it with --resume RUN")
     _check_data(data, kind)
-    asked = _config(words, shorthand)
+    asked = _config(words, shorthand, allow_code)
     _check_together(asked)
     if dry_run:
         _print_config(asked)
@@ -77,7 +75,7 @@ def _refuse_with_resume(words: list[str], others: Mapping[str, Any]) -> None:
         raise UsageError(f"--resume goes on with the run as it was begun; leave out {', '.join(given)}")
 
 
-def _config(words: list[str], shorthand: Mapping[str, str | None]) -> ExperimentConfig:
+def _config(words: list[str], shorthand: Mapping[str, str | None], allow_code: bool) -> ExperimentConfig:
     from glws.experiment import read_config
 
     path = Path(words[0]) if words and "=" not in words[0] else None
@@ -87,7 +85,7 @@ def _config(words: list[str], shorthand: Mapping[str, str | None]) -> Experiment
     wrong = [word for word in changes if "=" not in word]
     if wrong:
         raise UsageError(f"expected key=value after the configuration, such as training.epochs=5; found {wrong[0]!r}")
-    return _with_views(read_config(path, [*_shorthand(shorthand), *changes], _warn))
+    return _with_views(read_config(path, [*_shorthand(shorthand), *changes], allow_code, _warn))
 
 
 def _with_views(config: ExperimentConfig) -> ExperimentConfig:
@@ -200,7 +198,7 @@ def _go_on(folder: Path, allow_code: bool, changed_data: bool) -> None:
     begun = RunFolder.open(folder)
     if begun.is_finished:  # before it is taken up again, which would leave a note
         raise UsageError(f"{folder} is finished; its report is {folder / REPORT}")
-    with joined_world(config_of(begun.config).training.timeout) as world:
+    with joined_world(config_of(begun.config, allow_code).training.timeout) as world:
         say = _warn if world.is_first else _stay_silent
         experiment, run = Experiment.resumed(folder, world, allow_code, changed_data, say)
         _run(experiment, run, world)

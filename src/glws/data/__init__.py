@@ -36,5 +36,4 @@ from glws.data.tables import WeakBlock as WeakBlock
 from glws.data.tables import read_description as read_description
 from glws.data.tables import read_table as read_table
 from glws.data.tables._description import read_yaml as read_yaml
-from glws.data.tables._kinds import KINDS as KINDS
 from glws.data.tables._shard import ShardInstances as ShardInstances

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glws.data._scaling import Scaling, scaled
+from glws.kinds import is_class
 
 if TYPE_CHECKING:
     from glws.data.tables._description import Description
@@ -123,7 +124,7 @@ def _answers(table: Table, about: Description) -> Iterator[_Answer]:
             if values.ndim == 1 and values.dtype.kind in "iuf" and described.weak[name] not in about.features:
                 repeated = np.repeat(values, block.lengths)
                 words = f"repeats the weak label {name} of {block.kind}"
-                yield _Answer.of(words, block.members, repeated, block.kind == "labels")
+                yield _Answer.of(words, block.members, repeated, is_class(block.reads[name]))
 
 
 def _named(names: Sequence[str]) -> str:

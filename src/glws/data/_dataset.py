@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from glws._objective import EMLoss, em_loss, unchecked_em_loss
+from glws._objective import EMLoss, em_loss, is_multiclass, unchecked_em_loss
 from glws.data._groups import Groups
 from glws.data.sources._images import ImageFiles
 from glws.errors import DataError
@@ -152,7 +152,7 @@ class Batch:
         for part in self.parts:
             view, evidence = (None if rows is None else part.gather(rows) for rows in (e_log_probs, self.evidence))
             chosen = {**options, "e_log_probs": view, "evidence": evidence}
-            if len(self.parts) > 1 and not hasattr(part.weak, "per_class"):
+            if len(self.parts) > 1 and not is_multiclass(part.weak):
                 chosen.pop("multiclass", None)
             answers.append(objective(part.gather(log_probs), part.weak, part.lengths, **chosen))
         return answers

@@ -22,13 +22,11 @@ from glws.estimator._network import MakeModel, NetworkLearner, decided
 from glws.estimator._network import log_probs as network_log_probs
 from glws.estimator._posteriors import first_posterior, informed_rows, row_posterior
 from glws.estimator._soft_em import SoftEM, class_table, is_open, log_probs
-from glws.estimator._targets import BuildKind, ParsedTargets, TargetParser
+from glws.estimator._targets import BuildKind, KindClass, ParsedTargets, TargetParser, holds_classes
 from glws.estimator._tools import check_tools
 from glws.methods import AbstractMethod
 
 Array = NDArray[np.float64]
-CLASSES = ("labels", "noisy_labels")
-"""Kinds by which y holds classes, as other classifiers take them."""
 TRAINING = ("epochs", "batch_size", "learning_rate", "weight_decay", "device")
 """Parameters that are options of the training, named as in a configuration (`training.epochs`)."""
 
@@ -43,9 +41,9 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     - a mask [rows, classes] of the classes that each row may have;
     - a kind of `glws.kinds`, or a list of kinds, with `groups` (a list of as many);
     - values of the kind that `kind` names: counts for "proportions", 1 and 0 for "multi_instance", and so on for all
-      kinds of a described table ("proportions.share" for shares of the group), or for a function that makes a kind of
-      an array with a value for each group. Each row has the value of its group, so that cross-validation can cut it;
-      one value for each group is taken as well.
+      kinds of a described table ("proportions.share" for shares of the group), for a class of your own with
+      `columns`, or for a function that makes a kind of an array with a value for each group. Each row has the value
+      of its group, so that cross-validation can cut it; one value for each group is taken as well.
 
     `groups` is the name of its group for each row, as everywhere in scikit-learn; the groups of a kind are then
     numbered in the order of their sorted names. Lists of row numbers, or `Groups`, do too.
@@ -90,7 +88,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         model: str | nn.Module | MakeModel = "mlp",
         base_estimator: Any = None,
         *,
-        kind: str | BuildKind | None = None,
+        kind: str | KindClass | BuildKind | None = None,
         kind_options: Mapping[str, Any] | None = None,
         classes: Sequence[Any] | None = None,
         model_options: Mapping[str, Any] | None = None,
@@ -241,7 +239,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _features(self, X: Any, is_new: bool) -> Any:
         tags = get_tags(self).input_tags
-        check_tools(self.kind if is_new and self.kind not in CLASSES else None)
+        check_tools(self.kind if is_new and not holds_classes(self.kind) else None)
         return validate_data(
             self,
             X,

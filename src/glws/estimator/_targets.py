@@ -12,15 +12,22 @@ from numpy.typing import NDArray
 
 from glws._rules import check_keys
 from glws.data import Groups
-from glws.data.tables import KINDS
 from glws.errors import DataError
-from glws.kinds import UNKNOWN, AbstractSupervision, Labels, PartialLabels
+from glws.kinds import (
+    UNKNOWN,
+    AbstractSupervision,
+    Labels,
+    PartialLabels,
+    find_kind,
+    is_class,
+    is_wide,
+    kind_from_columns,
+)
 from glws.kinds._arrays import missing_values
 
 Weak = AbstractSupervision | Sequence[AbstractSupervision]
 BuildKind = Callable[[NDArray[Any]], AbstractSupervision]
-SINGLE = ("labels", "partial_labels", "soft_labels", "positive_confidence", "noisy_labels")
-MAY_BE_UNKNOWN = ("labels", "multi_instance")
+KindClass = type[AbstractSupervision]
 
 NO_CLASS = "but -1 is a row without a label: number the classes from 0"
 ONE_CLASS = (
@@ -50,7 +57,7 @@ class TargetParser:
     `is_new`: something is to be learned from it, so that labels must be of more than one class.
     """
 
-    kind: str | BuildKind | None = None
+    kind: str | KindClass | BuildKind | None = None
     options: Mapping[str, Any] | None = None
     classes: Sequence[Any] | None = None
     is_new: bool = True
@@ -110,45 +117,55 @@ class TargetParser:
 
     def _of_values(self, y: Any, groups: Any, num_rows: int) -> ParsedTargets:
         values = self._without_gaps(np.asarray(y))
-        if groups is None and isinstance(self.kind, str) and self.kind.split(".")[0] not in SINGLE:
+        if groups is None and self._named_kind is not None and self._named_kind.size != 1:
             raise DataError(
-                f'kind="{self.kind}" tells something of groups; pass groups=, the name of its group for each row'
+                f'kind="{self._word}" tells something of groups; pass groups=, the name of its group for each row'
             )
         members = groups_of(groups, num_rows, num_rows)
         values = per_group(values, members, num_rows, is_by_row=groups is None or _is_column(groups))
-        if callable(self.kind):
-            weak = self.kind(values)
+        if self._named_kind is None:
+            make: Any = self.kind
+            weak = make(values)
             return ParsedTargets(self._classes(weak.num_classes), (members,), (weak,))
-        classes, weak = self._named(values, members)
+        classes, weak = self._from_columns(self._named_kind, values, members)
         return ParsedTargets(classes, (members,), (weak,))
+
+    @property
+    def _named_kind(self) -> KindClass | None:
+        """The class of weak labels that is meant by name, or is given itself; None for a function that makes them."""
+        return kind_of(self.kind)
+
+    @property
+    def _word(self) -> str:
+        return self.kind if isinstance(self.kind, str) else str(getattr(self.kind, "__name__", self.kind))
 
     def _without_gaps(self, values: NDArray[Any]) -> NDArray[Any]:
         """`UNKNOWN` in place of None and NaN where a kind knows it; a function is given the values as they are."""
         missing = missing_values(values)
-        if callable(self.kind) or not missing.any():
+        if self._named_kind is None or not missing.any():
             return values
-        if str(self.kind).split(".")[0] not in MAY_BE_UNKNOWN:
+        if not self._named_kind.may_be_unknown:
             row = np.flatnonzero(missing.reshape(len(values), -1).any(1))[0]
-            raise DataError(f'y of row {row} is missing; kind="{self.kind}" has no unknown, leave such rows out')
+            raise DataError(f'y of row {row} is missing; kind="{self._word}" has no unknown, leave such rows out')
         return np.where(missing, UNKNOWN, values)
 
-    def _named(self, values: NDArray[Any], members: Groups) -> tuple[NDArray[Any], AbstractSupervision]:
-        assert isinstance(self.kind, str)
-        name, _, wanted = self.kind.partition(".")
-        check_keys({name: None}, KINDS, "kind")
-        value, reading = _value_of(name, wanted, values.ndim)
+    def _from_columns(
+        self, kind: KindClass, values: NDArray[Any], members: Groups
+    ) -> tuple[NDArray[Any], AbstractSupervision]:
+        wanted = self._word.partition(".")[2] if isinstance(self.kind, str) else ""
+        value, reading = _value_of(kind, self._word, wanted, values.ndim)
         if reading == "class or none":
             classes, values = self._labels(values)
-        elif reading == "class":
+        elif is_class(reading):
             classes, values = class_numbers(values, self.classes)
         else:
             classes = self._classes(
                 values.shape[1] if values.ndim == 2 else 2 if self.classes is None else len(self.classes)
             )
         options = dict(self.options or {})
-        check_keys(options, list(KINDS[name].options), "kind_options")
+        check_keys(options, list(kind.options), "kind_options")
         texts = tuple(str(one) for one in classes)
-        return classes, KINDS[name].make({value: values}, texts, members.lengths.numpy(), options)
+        return classes, kind_from_columns(kind, {value: values}, texts, members.lengths.numpy(), options)
 
     def _classes(self, number: int) -> NDArray[Any]:
         if self.classes is None:
@@ -251,16 +268,33 @@ def per_group(values: NDArray[Any], groups: Groups, num_rows: int, is_by_row: bo
     return np.asarray(values[first])
 
 
-def _value_of(name: str, wanted: str, ndim: int) -> tuple[str, str]:
+def kind_of(kind: str | KindClass | BuildKind | None) -> KindClass | None:
+    """The class of weak labels that is named, such as by "proportions" or "proportions.share", or is given itself."""
+    if isinstance(kind, str):
+        if ":" in kind:
+            raise DataError(f"kind={kind!r} is the path of a class; import it and pass the class itself")
+        return find_kind(kind.partition(".")[0])
+    return kind if isinstance(kind, type) and issubclass(kind, AbstractSupervision) else None
+
+
+def holds_classes(kind: str | KindClass | BuildKind | None) -> bool:
+    """Whether a y of this kind has the class of each row, right or wrong, as it has without any `kind`."""
+    named = kind_of(kind)
+    if named is None:
+        return kind is None
+    return named.size == 1 and any(is_class(reading) for reading in named.columns[0].values())
+
+
+def _value_of(kind: KindClass, word: str, wanted: str, ndim: int) -> tuple[str, str]:
     """Which value of a kind an array of one or two axes holds, and how it is read."""
-    forms = [next(iter(form.items())) for form in KINDS[name].forms if len(form) == 1]
+    columns = [next(iter(each.items())) for each in kind.columns if len(each) == 1]
     if wanted:
-        check_keys({wanted: None}, [value for value, _ in forms], f"kind.{name}")
-        return next(form for form in forms if form[0] == wanted)
-    for value, reading in forms:
-        if (ndim == 2) == (reading == "set" or reading.endswith("of each class")):
+        check_keys({wanted: None}, [value for value, _ in columns], f"kind.{kind.name}")
+        return next(each for each in columns if each[0] == wanted)
+    for value, reading in columns:
+        if (ndim == 2) == is_wide(reading):
             return value, reading
-    raise DataError(f'kind="{name}" is not told by a y of {ndim} axes')
+    raise DataError(f'kind="{word}" is not told by a y of {ndim} axes')
 
 
 def _mask(y: Any) -> NDArray[np.bool_] | None:

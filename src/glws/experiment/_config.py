@@ -59,11 +59,11 @@ class MethodConfig(NamedConfig):
 
     recipe: Literal["published"] | None = checked(None, nothing_or(one_of("published")))
 
-    def published(self) -> Recipe | None:
+    def published(self, allow_code: bool = False) -> Recipe | None:
         """What the authors chose, if it is asked for; a `ConfigError` where it is not known."""
         if self.recipe is None:
             return None
-        found = build_method(self.name, self.options).recipe()
+        found = build_method(self.name, self.options, allow_code).recipe()
         if found is None:
             raise ConfigError(f"`method.recipe`: no published recipe is known for {self.name}; leave it out")
         return found
@@ -92,7 +92,9 @@ Named = TypeVar("Named", bound=NamedConfig)
 EXPONENT = re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+")
 
 
-def read_config(path: Path | None, overrides: Sequence[str] = (), report: Report = deprecated) -> ExperimentConfig:
+def read_config(
+    path: Path | None, overrides: Sequence[str] = (), allow_code: bool = False, report: Report = deprecated
+) -> ExperimentConfig:
     """The configuration of a YAML file, or the default one, changed by texts such as "training.epochs=5".
 
     `report` gets a line for each name that is an old one.
@@ -106,13 +108,13 @@ def read_config(path: Path | None, overrides: Sequence[str] = (), report: Report
     if not isinstance(content, Mapping):
         raise ConfigError(f"{path}: expected sections such as data and training, found {type(content).__name__}")
     try:
-        config = config_of(_overridden(_current(content, report), overrides, report))
+        config = config_of(_overridden(_current(content, report), overrides, report), allow_code)
     except (ConfigError, DataError) as error:
         raise ConfigError(f"{path}: {error}" if path is not None and not overrides else str(error)) from None
     return config if path is None else _beside(config, path.parent)
 
 
-def config_of(content: Mapping[str, Any]) -> ExperimentConfig:
+def config_of(content: Mapping[str, Any], allow_code: bool = False) -> ExperimentConfig:
     """From nested plain values; a key that is not known is a `ConfigError` with the nearest one that is.
 
     Old names are read as what they are now, as stored runs have them.
@@ -128,7 +130,7 @@ def config_of(content: Mapping[str, Any]) -> ExperimentConfig:
         data=_section(DataConfig, content, "data"),
         model=_named(NamedConfig, content, "model", "auto"),
         method=method,
-        training=_section(TrainingConfig, _with_published(content, method.published()), "training"),
+        training=_section(TrainingConfig, _with_published(content, method.published(allow_code)), "training"),
     )
 
 

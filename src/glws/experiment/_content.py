@@ -20,8 +20,8 @@ from glws.experiment._data import ExperimentData
 from glws.experiment._provenance import described_hashes
 from glws.experiment._words import learned_from
 from glws.inference import Posterior
-from glws.kinds import AbstractSupervision, ClassCounts, PresentClasses
-from glws.report import Example, Instance, KnownPart, RunContent, Surprise
+from glws.kinds import AbstractSupervision
+from glws.report import Example, Instance, KnownPart, RunContent, Section, Surprise
 from glws.training import Evaluation, Fitted, RunFolder, in_short, posteriors, posteriors_of
 
 NUM_EXAMPLES, NUM_SURPRISES, NUM_MEMBERS, NUM_DESCRIBED, NUM_FEATURES = 12, 6, 32, 5, 8
@@ -221,7 +221,7 @@ def _one_class(
 ) -> tuple[Automaton, str, tuple[str, str]] | None:
     """What is known of several classes at once, for one of them against the others: the one with the largest picture
     that is small enough."""
-    if not isinstance(weak, ClassCounts | PresentClasses):
+    if not weak.is_multiclass:
         return None
     parts = weak[[group]].per_class()
     found = [(_small_automaton(parts, number, length), number) for number in range(len(parts))]
@@ -287,7 +287,7 @@ def stored_content(run: RunFolder) -> RunContent:
 
 
 KINDS: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (RunContent, KnownPart, Example, Instance, Surprise, ReliabilityCurve)
+    kind.__name__: kind for kind in (RunContent, KnownPart, Example, Instance, Surprise, Section, ReliabilityCurve)
 }
 
 

@@ -97,17 +97,19 @@ def experiment_data(
     scaling: Mapping[str, Tensor] | None = None,
     world: World | None = None,
     on_read: OnRead | None = None,
+    allow_code: bool = False,
 ) -> ExperimentData:
     """Reads, weakens and splits as the configuration says; `scaling` is that of an earlier run, if it is to be kept.
 
     `on_read` is told the hash of every table as soon as it has been read. With a `world` of several processes each of
-    them reads its part of a table only, where that can be had.
+    them reads its part of a table only, where that can be had. With `allow_code` source, setting and kinds may be
+    the user's own.
     """
     if (config.table is None) == (config.source is None):
         found = "both" if config.table else "neither"
         raise ConfigError(f"`data` must name a table or a source. Got {found}.")
     if config.table is None:
-        return _split(_from_source(config, seed), config, seed)
+        return _split(_from_source(config, seed, allow_code), config, seed)
     hashes: dict[str, DataHash] = {}
 
     def keep(role: str, path: str, found: DataHash) -> None:
@@ -115,14 +117,15 @@ def experiment_data(
         if on_read is not None:
             on_read(path, found)
 
-    return _split(replace(_from_table(config, scaling, world or World(), keep), hashes=hashes), config, seed)
+    made = _from_table(config, scaling, world or World(), keep, allow_code)
+    return _split(replace(made, hashes=hashes), config, seed)
 
 
-def _from_source(config: DataConfig, seed: int) -> ExperimentData:
+def _from_source(config: DataConfig, seed: int, allow_code: bool) -> ExperimentData:
     assert config.source is not None
-    source = load(config.source, config.folder)
+    source = load(config.source, config.folder, allow_code=allow_code)
     generator = derived_generator("cpu", seed, "weaken")
-    answer = simulated(source, config.setting, generator, config.positive, config.options)
+    answer = simulated(source, config.setting, generator, config.positive, config.options, allow_code)
     asked, data = answer.source, answer.weakened.dataset(answer.inputs)
     is_whole = len(data.instances) == len(asked.train)
     return ExperimentData(
@@ -140,9 +143,12 @@ def _from_source(config: DataConfig, seed: int) -> ExperimentData:
 Keep = Callable[[str, str, DataHash], None]
 
 
-def _from_table(config: DataConfig, scaling: Mapping[str, Tensor] | None, world: World, keep: Keep) -> ExperimentData:
+def _from_table(
+    config: DataConfig, scaling: Mapping[str, Tensor] | None, world: World, keep: Keep, allow_code: bool
+) -> ExperimentData:
     assert config.table is not None
-    table = read_table(Path(config.table), (world.rank, world.size) if world.size > 1 else None)
+    part = (world.rank, world.size) if world.size > 1 else None
+    table = read_table(Path(config.table), part, allow_code)
     summed = (world if table.shard is not None else World()).summed
     keep("table", config.table, table.data_hash(summed))
     if not table.blocks:
@@ -152,7 +158,7 @@ def _from_table(config: DataConfig, scaling: Mapping[str, Tensor] | None, world:
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         data = table.dataset(scaling=scaling)
-    test = None if config.test is None else _test_table(config.test, table, scaling, keep)
+    test = None if config.test is None else _test_table(config.test, table, scaling, keep, allow_code)
     return ExperimentData(
         train=data,
         whole=data,
@@ -169,8 +175,8 @@ def _from_table(config: DataConfig, scaling: Mapping[str, Tensor] | None, world:
     )
 
 
-def _test_table(path: str, table: Table, scaling: Mapping[str, Tensor] | None, keep: Keep) -> Labeled:
-    found = read_table(Path(path))
+def _test_table(path: str, table: Table, scaling: Mapping[str, Tensor] | None, keep: Keep, allow_code: bool) -> Labeled:
+    found = read_table(Path(path), allow_code=allow_code)
     keep("test", path, found.data_hash())
     if found.labels is None:
         raise DataError(f"{path}: a table to test on needs a column of true labels; name it by `label:`")

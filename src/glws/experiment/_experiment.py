@@ -124,11 +124,13 @@ class Experiment:
         between epochs.
         """
         seed = config.training.seed
-        method = build_method(config.method.name, config.method.options)
-        data = experiment_data(config.data, seed, scaling, None if _looks_at_all(method) else world, on_read)
+        method = build_method(config.method.name, config.method.options, allow_code)
+        own = None if _looks_at_all(method) else world
+        data = experiment_data(config.data, seed, scaling, own, on_read, allow_code)
         check_learnable(data.train.groups, data.train.weak, data.classes, needs_all=True)
         method.check(data.train)
-        settings = replace(config, model=published_model(config.model, config.method.published(), data.input_shape))
+        recipe = config.method.published(allow_code)
+        settings = replace(config, model=published_model(config.model, recipe, data.input_shape))
         model = experiment_model(settings.model, data.input_shape, len(data.classes), seed, allow_code)
         return cls(data, model, method, config.training, world=world, settings=settings)
 
@@ -152,7 +154,7 @@ class Experiment:
             if run.is_finished:
                 raise RunError(f"{folder} is finished; its report is {folder / REPORT}")
             scaling = run.read_tensors(SCALING) if has_scaling(run) else None
-            config, known = config_of(run.config), stored_hashes(run)
+            config, known = config_of(run.config, allow_code), stored_hashes(run)
             goes_on = warning(run, config.data, "training goes on with the data as it is now", report)
             on_read = goes_on if changed_data else refusing(run, config.data)
             experiment = cls.of(config, world, allow_code, scaling, on_read)
@@ -262,7 +264,8 @@ class Experiment:
 def usual_folder(config: ExperimentConfig) -> Path:
     """Where runs of this data go, less their number."""
     table = config.data.table
-    return Path("runs") / (Path(table).stem if table is not None else f"{config.data.source}-{config.data.setting}")
+    names = [str(name).rpartition(":")[2] for name in (config.data.source, config.data.setting)]
+    return Path("runs") / (Path(table).stem if table is not None else "-".join(names))
 
 
 @contextmanager

@@ -50,7 +50,7 @@ class FinishedRun(NamedTuple):
     scaling: dict[str, Tensor] | None
 
     @classmethod
-    def open(cls, folder: Path) -> FinishedRun:
+    def open(cls, folder: Path, allow_code: bool = False) -> FinishedRun:
         """From its folder."""
         run = RunFolder.open(folder)
         if not run.is_finished:
@@ -61,7 +61,7 @@ class FinishedRun(NamedTuple):
         if not isinstance(classes, list):
             raise RunError(f"{folder}: expected the classes in {CONTENT}.json, found {type(classes).__name__}")
         scaling = run.read_tensors(SCALING) if has_scaling(run) else None
-        return cls(run, config_of(run.config), tuple(str(name) for name in classes), scaling)
+        return cls(run, config_of(run.config, allow_code), tuple(str(name) for name in classes), scaling)
 
     def predict(self, table: Path | None = None, allow_code: bool = False, report: Report = _silent) -> Columns:
         """For each instance its class and the probability of every class (`prediction_columns`).
@@ -70,10 +70,10 @@ class FinishedRun(NamedTuple):
         more. Without one the run's own data are taken.
         """
         if table is None:
-            data = self.data(None, report)
+            data = self.data(None, allow_code, report)
             instances, groups, rows = data.whole.instances, own_groups(data), data.rows
         else:
-            found = read_table(table)
+            found = read_table(table, allow_code=allow_code)
             self.on_read(report)(str(table), found.data_hash())
             self.check(found.classes, found.feature_names)
             instances, rows = found.instances(self.scaling), np.argsort(np.argsort(found.row_numbers))
@@ -89,7 +89,7 @@ class FinishedRun(NamedTuple):
         """
         if table is not None and not read_description(table).blocks:
             raise DataError(f"{table}: it describes no weak labels; glws predict does without them")
-        data = self.data(table, report)
+        data = self.data(table, allow_code, report)
         self.check(data.classes, data.feature_names)
         return label_columns(self.predictor(data.input_shape, allow_code, report), data, report)
 
@@ -98,10 +98,10 @@ class FinishedRun(NamedTuple):
         self.run.rows()  # they are sound
         return stored_content(self.run)
 
-    def data(self, table: Path | None, report: Report) -> ExperimentData:
+    def data(self, table: Path | None, allow_code: bool, report: Report) -> ExperimentData:
         """All groups of its own data, or of another table as if it had been trained on."""
-        seed = self.config.training.seed
-        return experiment_data(self.data_config(table), seed, self.scaling, on_read=self.on_read(report))
+        seed, on_read = self.config.training.seed, self.on_read(report)
+        return experiment_data(self.data_config(table), seed, self.scaling, on_read=on_read, allow_code=allow_code)
 
     @property
     def views(self) -> str:
@@ -141,7 +141,8 @@ class FinishedRun(NamedTuple):
             reason = " ".join(str(error).split())[:200]
             where = f"{self.run.path}: its network is not one for instances of shape {list(shape)}"
             raise RunError(f"{where}: {reason}") from error
-        method, state = build_method(self.config.method.name, self.config.method.options), trained_state(self.run)
+        method = build_method(self.config.method.name, self.config.method.options, allow_code)
+        state = trained_state(self.run)
         device = chosen_device("cpu" if training.device == "cpu" else "auto")  # perhaps not where it was trained
         modules = nn.ModuleDict()
         if method.predicts_groups:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args, get_origin, get_type_hints
@@ -22,16 +21,15 @@ BY_SHAPE = {(1, 28, 28): "lenet5", (3, 32, 32): "wrn_28_2"}
 def experiment_model(
     config: NamedConfig, input_shape: Sequence[int], num_classes: int, seed: int, allow_code: bool = False
 ) -> nn.Module:
-    """A network of the catalog; with `allow_code` also one of the user's own, as package.module:Class.
+    """A network of the catalog or of an installed package; with `allow_code` also one of the user's own.
 
     "auto" is LeNet-5 for images of 28 x 28, WideResNet-28-2 for 32 x 32 in color, ResNet-18 for other images, and an
-    MLP for tables. A class of the user's own is called with the shape of an instance and the number of classes.
+    MLP for tables. Plug-ins are called as `glws.models.build` says.
     """
     name = usual_model(input_shape) if config.name == "auto" else config.name
-    if ":" in name:
-        return _own_model(name, input_shape, num_classes, config.options, allow_code)
     _check_options(name, config.options)
-    return build(name, input_shape, num_classes, derived_generator("cpu", seed, "model"), **config.options)
+    generator = derived_generator("cpu", seed, "model")
+    return build(name, input_shape, num_classes, generator, allow_code=allow_code, **config.options)
 
 
 def _check_options(name: str, options: Mapping[str, Any]) -> None:
@@ -81,18 +79,3 @@ def usual_views(size: int) -> str:
     ('cifar10', 'imagenet100')
     """
     return "cifar10" if size <= 48 else "stl10" if size <= 128 else "imagenet100"
-
-
-def _own_model(
-    path: str, input_shape: Sequence[int], num_classes: int, options: Mapping[str, Any], allow_code: bool
-) -> nn.Module:
-    if not allow_code:
-        raise ConfigError(f"`model.name` is {path!r}: to run code that is not glws's own, say --allow-code")
-    module, _, name = path.partition(":")
-    try:
-        made = getattr(importlib.import_module(module), name)(input_shape, num_classes, **options)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise ConfigError(f"`model.name`: {path} cannot be made: {' '.join(str(error).split())[:200]}") from error
-    if not isinstance(made, nn.Module):
-        raise ConfigError(f"`model.name`: {path} gave a {type(made).__name__}, not a torch module")
-    return made

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from glws.data import WeakDataset
-from glws.kinds import Labels
 
 
 def learned_from(data: WeakDataset) -> str:
@@ -14,8 +13,8 @@ def learned_from(data: WeakDataset) -> str:
     >>> learned_from(WeakDataset(torch.zeros(4, 1), [[0, 1], [2, 3]], Proportions.of([1, 0])))
     '2 bags, no single label seen'
     """
-    parts = [counted(len(weak), weak.noun) for weak in data.weak if not isinstance(weak, Labels)]
-    labels = sum(int((weak.labels >= 0).sum()) for weak in data.weak if isinstance(weak, Labels))
+    parts = [counted(len(weak), weak.noun) for weak in data.weak if weak.num_labels is None]
+    labels = sum(weak.num_labels or 0 for weak in data.weak)
     return ", ".join([*parts, counted(labels, "label") if labels else "no single label seen"])
 
 

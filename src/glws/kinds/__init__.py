@@ -4,6 +4,13 @@ from glws.kinds._abstract import SHARED as SHARED
 from glws.kinds._abstract import AbstractSupervision as AbstractSupervision
 from glws.kinds._arrays import UNKNOWN as UNKNOWN
 from glws.kinds._arrays import Numbers as Numbers
+from glws.kinds._catalog import KINDS as KINDS
+from glws.kinds._catalog import find_kind as find_kind
+from glws.kinds._catalog import kind_from_columns as kind_from_columns
+from glws.kinds._columns import READINGS as READINGS
+from glws.kinds._columns import KindRequest as KindRequest
+from glws.kinds._columns import is_class as is_class
+from glws.kinds._columns import is_wide as is_wide
 from glws.kinds._confidence_difference import ConfidenceDifference as ConfidenceDifference
 from glws.kinds._confidence_difference import Convention as Convention
 from glws.kinds._constraints import Constraints as Constraints

@@ -14,6 +14,7 @@ from torch import Tensor
 from glws.automata import Automaton
 from glws.errors import DataError
 from glws.inference import AbstractForm, Posterior, infer
+from glws.kinds._columns import Columns, KindRequest
 from glws.kinds._narrowing import Narrowed, by_automata, numbered_rows
 from glws.kinds._projections import AbstractProjection
 from glws.kinds._wording import Names, plain
@@ -31,8 +32,20 @@ class AbstractSupervision(ABC):
     one labeling, which the tests compare with it.
     """
 
+    name: ClassVar[str] = ""
+    """The word for it after `kind:`; empty for a kind that columns cannot give."""
     noun: ClassVar[str] = "group"
     """What one of them is called where they are counted, as in "130 bags"."""
+    columns: ClassVar[Columns] = ()
+    """The sets of weak values that it can be given by, and how the column of each is read (`READINGS`)."""
+    options: ClassVar[tuple[str, ...]] = ()
+    """What may stand under `options:`."""
+    size: ClassVar[int | None] = None
+    """How many instances each of its groups has; None where groups may have any number."""
+    may_be_unknown: ClassVar[bool] = False
+    """Whether a weak value may be -1, None or NaN, for a group of which it tells nothing."""
+    is_multiclass: ClassVar[bool] = False
+    """Whether it tells something of several classes at once, which `per_class` takes apart."""
 
     num_classes: int
 
@@ -58,6 +71,26 @@ class AbstractSupervision(ABC):
     @abstractmethod
     def log_weight(self, group: int, labels: Sequence[int]) -> float:
         """log p(w | y) of one labeling of one group, in plain Python: the definition."""
+
+    @classmethod
+    def from_columns(cls, request: KindRequest) -> AbstractSupervision:
+        """The weak labels of a table or of `y`: from the values of one of the sets of `columns`, one to a group.
+
+        Options are plain values as YAML gives them. It may be another class, where one word stands for several.
+        """
+        raise DataError(f"{cls.__name__} cannot be read from columns: it does not define from_columns")
+
+    @classmethod
+    def weaken(cls, *given: Any, **options: Any) -> tuple[Any, AbstractSupervision]:
+        """A simulator: groups and their weak labels, from fully labeled data, for `glws train --kind`.
+
+            def weaken(cls, labels, num_classes, *, generator, num_groups: int = 50)
+
+        `labels` are the true class numbers [instances]. Groups are lists of instance numbers, or a tensor [groups,
+        instances]. What is random is drawn from `generator`. Further arguments are options with defaults: their types
+        say what may be chosen under `data.options`.
+        """
+        raise DataError(f"{cls.__name__} cannot be drawn from labels: it does not define weaken")
 
     def initial_posterior(self) -> Float[Tensor, "groups classes"] | None:
         """What each instance of a group may be taken for before anything is learned, None to start from what is known.
@@ -88,6 +121,19 @@ class AbstractSupervision(ABC):
         for every sample; learning from always the same ones would learn their accidents.
         """
         return None
+
+    @property
+    def num_labels(self) -> int | None:
+        """How many instances it gives the true label of; None, the default, where it tells other facts."""
+        return None
+
+    def per_class(self) -> AbstractSupervision:
+        """Each class against the rest, for kinds that are `is_multiclass`: class k of group g at place g K + k."""
+        raise DataError(f'{type(self).__name__} says nothing about several classes at once; use multiclass="auto"')
+
+    def solved_by(self: Kind, method: Any) -> Kind:
+        """The same weak labels, answered exactly ("exact") or by an approximation ("tilted"), where there is one."""
+        raise DataError(f'{type(self).__name__} says nothing about several classes at once; use multiclass="auto"')
 
     def describe(self, group: int, names: Names = None) -> str:
         """What is known about one group, in a few words; classes by their names, where these are given."""
@@ -120,6 +166,9 @@ class AbstractSupervision(ABC):
     ) -> Posterior:
         """`glws.infer` with these weak labels."""
         return infer(log_probs, self, lengths, evidence, engine)
+
+    def check_readable(self, lengths: Int[Tensor, "groups"]) -> None:  # noqa: B027
+        """Raises `DataError` naming the first group whose weak label cannot be read, for kinds that read texts."""
 
     def check(self, lengths: Sequence[int] | Tensor, num_classes: int, names: Names = None) -> None:
         """Raises `DataError` naming the first group that no labeling of its length can satisfy.

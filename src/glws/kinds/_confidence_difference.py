@@ -13,6 +13,7 @@ from torch import Tensor
 from glws.errors import DataError
 from glws.kinds._abstract import SHARED
 from glws.kinds._arrays import Numbers, pairs_of_probabilities, reals, refuse
+from glws.kinds._columns import Columns, KindRequest
 from glws.kinds._fixed_size import AbstractTableKind
 from glws.kinds._wording import Names
 
@@ -37,7 +38,10 @@ class ConfidenceDifference(AbstractTableKind):
     0.6
     """
 
+    name: ClassVar[str] = "confidence_difference"
     noun: ClassVar[str] = "pair"
+    columns: ClassVar[Columns] = ({"difference": "signed"},)
+    options: ClassVar[tuple[str, ...]] = ("convention",)
 
     size: ClassVar[int] = 2
     difference: Float[Tensor, "groups"]
@@ -57,6 +61,11 @@ class ConfidenceDifference(AbstractTableKind):
         """What a model with these class probabilities, [groups, 2, 2], would say: c = p_2(1) - p_1(1)."""
         positive = pairs_of_probabilities(probabilities)[:, :, 1]
         return cls.of(positive[:, 1] - positive[:, 0], convention)
+
+    @classmethod
+    def from_columns(cls, request: KindRequest) -> ConfidenceDifference:
+        """The differences."""
+        return cls.of(request.weak["difference"], **request.options)
 
     @property
     def num_classes(self) -> int:  # type: ignore[override]

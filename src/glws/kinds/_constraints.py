@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -13,9 +13,10 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from glws.automata import Automaton, constraint
-from glws.errors import DataError
+from glws.errors import DataError, GlwsError
 from glws.inference import AbstractForm, Automata, KnownLabels
 from glws.kinds._abstract import SHARED, AbstractSupervision
+from glws.kinds._columns import Columns, KindRequest
 from glws.kinds._wording import Names
 
 Classes = int | tuple[str, ...]
@@ -39,7 +40,9 @@ class Constraints(AbstractSupervision):
     [(0, 3), (1, 2), (2, 1), (3, 0)]
     """
 
+    name: ClassVar[str] = "constraints"
     noun: ClassVar[str] = "constraint"
+    columns: ClassVar[Columns] = ({"constraint": "text"},)
 
     wanted: tuple[str | Automaton, ...]
     classes: Classes = field(metadata=SHARED)
@@ -67,6 +70,12 @@ class Constraints(AbstractSupervision):
         tables = tuple((name, tuple(table)) for name, table in (values or {}).items())
         return cls(tuple(wanted), names, _label_table(given, names), tables)
 
+    @classmethod
+    def from_columns(cls, request: KindRequest) -> Constraints:
+        """The texts; they name classes as the table does, by number where it has only numbers."""
+        classes: Any = request.num_classes if request.classes[0] == "0" else request.classes
+        return cls.of([str(text) for text in request.weak["constraint"]], classes)
+
     @property
     def num_classes(self) -> int:  # type: ignore[override]
         """How many classes there are."""
@@ -86,6 +95,17 @@ class Constraints(AbstractSupervision):
         """0: a constraint holds or not. Not known where an automaton has weights."""
         weighted = [isinstance(item, Automaton) and item.is_weighted for item in self.wanted]
         return torch.where(torch.tensor(weighted, dtype=torch.bool), torch.inf, 0.0).double()
+
+    def check_readable(self, lengths: Int[Tensor, "groups"]) -> None:
+        """Reads the text of every group, each once for each length."""
+        seen = set()
+        for group, pair in enumerate(zip(self.wanted, lengths.tolist(), strict=True)):
+            if pair not in seen:
+                seen.add(pair)
+                try:
+                    self._read(*pair)
+                except GlwsError as error:
+                    raise DataError(f"group {group}: {str(error).splitlines()[0]}, in {pair[0]!r}") from error
 
     def log_weight(self, group: int, labels: Sequence[int]) -> float:
         """0 where the constraint holds, -inf where it does not; the log-weight of a weighted automaton."""

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from glws.kinds._abstract import SHARED
 from glws.kinds._arrays import UNKNOWN, Numbers, classes, classes_or_unknown, rates
+from glws.kinds._columns import Columns, KindRequest
 from glws.kinds._fixed_size import AbstractTableKind
 from glws.kinds._wording import Names, called
 
@@ -29,7 +30,10 @@ class Labels(AbstractTableKind):
     'label 2'
     """
 
+    name: ClassVar[str] = "labels"
     noun: ClassVar[str] = "label"
+    columns: ClassVar[Columns] = ({"label": "class or none"},)
+    may_be_unknown: ClassVar[bool] = True
 
     size: ClassVar[int] = 1
     labels: Int[Tensor, "groups"]
@@ -49,6 +53,16 @@ class Labels(AbstractTableKind):
         true = classes(labels, "labels", num_classes)
         kept = torch.rand(len(true), generator=generator) < rates(known, "known", 1)
         return cls(torch.where(kept, true, UNKNOWN), num_classes)
+
+    @classmethod
+    def from_columns(cls, request: KindRequest) -> Labels:
+        """The classes, by number."""
+        return cls(torch.as_tensor(request.weak["label"]), request.num_classes)
+
+    @property
+    def num_labels(self) -> int:
+        """How many are not `UNKNOWN`."""
+        return int((self.labels >= 0).sum())
 
     def log_table(self) -> Float[Tensor, "groups classes"]:
         """0 at the label and -inf elsewhere; 0 everywhere without a label."""

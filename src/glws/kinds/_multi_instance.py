@@ -18,6 +18,7 @@ from glws.inference import MAX_SET, AbstractForm, Automata, Posterior, PresenceS
 from glws.inference._joint.limits import largest_set
 from glws.kinds._abstract import SHARED
 from glws.kinds._arrays import Numbers, class_mask, label_counts, marks_or_unknown, rates, true_labels
+from glws.kinds._columns import Columns, KindRequest
 from glws.kinds._narrowing import Narrowed, by_counted, by_counts
 from glws.kinds._noise import (
     LearnsNoise,
@@ -56,7 +57,11 @@ class MultiInstance(LearnsNoise):
             [0.0000, 0.0000]])
     """
 
+    name: ClassVar[str] = "multi_instance"
     noun: ClassVar[str] = "bag"
+    columns: ClassVar[Columns] = ({"present": "flag"}, {"classes": "set"})
+    options: ClassVar[tuple[str, ...]] = ("counted", "flip", "share")
+    may_be_unknown: ClassVar[bool] = True
 
     present: Int[Tensor, "groups"]
     counted: Bool[Tensor, "classes"] = field(metadata=SHARED)
@@ -107,6 +112,13 @@ class MultiInstance(LearnsNoise):
         occurs = label_counts(true_labels(labels, lengths, num_classes), lengths, num_classes)
         present = (occurs * mask).any(1)
         return cls((present ^ _wrong(present, chances, generator)).long(), mask, chances)
+
+    @classmethod
+    def from_columns(cls, request: KindRequest) -> MultiInstance | PresentClasses:
+        """Whether a class is present; `PresentClasses` of the set of all that are."""
+        if "classes" in request.weak:
+            return PresentClasses.of(request.weak["classes"], **request.options)
+        return cls.of(request.weak["present"], **request.counted())
 
     @property
     def num_classes(self) -> int:  # type: ignore[override]
@@ -201,6 +213,7 @@ class PresentClasses(LearnsNoise):
     """
 
     noun: ClassVar[str] = "bag"
+    is_multiclass: ClassVar[bool] = True
 
     present: Int[Tensor, "groups classes"]
     flip: Float[Tensor, "2"] = field(metadata=SHARED)

@@ -15,6 +15,7 @@ from glws.errors import DataError
 from glws.inference import Posterior
 from glws.kinds._abstract import SHARED
 from glws.kinds._arrays import Numbers, classes, rates, shares, whole_numbers
+from glws.kinds._columns import Columns, KindRequest
 from glws.kinds._fixed_size import AbstractTableKind
 from glws.kinds._noise import LearnsNoise, changed, share
 from glws.kinds._wording import Names, called
@@ -34,7 +35,10 @@ class NoisyLabels(AbstractTableKind, LearnsNoise):
     tensor([0.8000, 0.1000, 0.1000], dtype=torch.float64)
     """
 
+    name: ClassVar[str] = "noisy_labels"
     noun: ClassVar[str] = "noisy label"
+    columns: ClassVar[Columns] = ({"label": "class"},)
+    options: ClassVar[tuple[str, ...]] = ("rate", "transition")
 
     size: ClassVar[int] = 1
     observed: Int[Tensor, "groups"]
@@ -86,6 +90,16 @@ class NoisyLabels(AbstractTableKind, LearnsNoise):
         matrix = _checked(transition)
         rows = matrix[classes(labels, "labels", len(matrix))]
         return cls(torch.multinomial(rows, 1, generator=generator)[:, 0], matrix)
+
+    @classmethod
+    def from_columns(cls, request: KindRequest) -> NoisyLabels:
+        """The observed classes, with a rate of wrong ones or the matrix T among the options."""
+        observed, options = request.weak["label"], request.options
+        if "rate" in options:
+            return cls.symmetric(observed, request.num_classes, float(options["rate"]))
+        if "transition" not in options:
+            raise DataError("noisy_labels needs options: {rate: 0.1}, or a matrix {transition: [[...], ...]}")
+        return cls.of(observed, options["transition"])
 
     @property
     def num_classes(self) -> int:  # type: ignore[override]

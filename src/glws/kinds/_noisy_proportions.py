@@ -15,6 +15,7 @@ from glws.errors import DataError
 from glws.inference import Counts, Posterior, Weighted, geometric_noise, laplace_noise, only_counted
 from glws.kinds._abstract import SHARED
 from glws.kinds._arrays import Numbers, class_mask, label_counts, reals, true_labels, whole_numbers
+from glws.kinds._columns import Columns, KindRequest
 from glws.kinds._narrowing import Narrowed, by_counted, counts_of_classes
 from glws.kinds._noise import LearnsNoise, changed, share
 from glws.kinds._wording import Names, of_classes
@@ -39,7 +40,10 @@ class NoisyProportions(LearnsNoise):
     [1.0, 0.135]
     """
 
+    name: ClassVar[str] = "noisy_proportions"
     noun: ClassVar[str] = "bag"
+    columns: ClassVar[Columns] = ({"count": "number"},)
+    options: ClassVar[tuple[str, ...]] = ("counted", "scale", "kernel")
 
     observed: Float[Tensor, "groups"]
     scale: Float[Tensor, "1"] = field(metadata=SHARED)
@@ -82,6 +86,13 @@ class NoisyProportions(LearnsNoise):
         waits = torch.empty(2, len(counts), dtype=torch.float64).exponential_(generator=generator) * scale
         parts = waits.floor() if kernel == "geometric" else waits  # a rounded exponential is a geometric number
         return cls.of(counts + parts[0] - parts[1], scale, kernel, counted, num_classes)
+
+    @classmethod
+    def from_columns(cls, request: KindRequest) -> NoisyProportions:
+        """The observed counts, with the scale of the noise among the options."""
+        if "scale" not in request.options:
+            raise DataError("noisy_proportions needs options: {scale: 1.0}")
+        return cls.of(request.weak["count"], **request.counted())
 
     @property
     def num_classes(self) -> int:  # type: ignore[override]

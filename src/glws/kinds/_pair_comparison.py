@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -14,6 +15,7 @@ from glws.errors import DataError
 from glws.inference import AbstractForm, Answer, Posterior, TableWeights, resized
 from glws.kinds._abstract import SHARED
 from glws.kinds._arrays import Numbers, classes, rates, true_labels
+from glws.kinds._columns import Columns, KindRequest
 from glws.kinds._fixed_size import AbstractTableKind
 from glws.kinds._noise import LearnsNoise, changed, likelihood_share, possible_groups, share
 from glws.kinds._projections import MESSAGE, AbstractProjection
@@ -48,7 +50,10 @@ class PairComparison(AbstractTableKind, LearnsNoise):
     0.5
     """
 
+    name: ClassVar[str] = "pair_comparison"
     noun: ClassVar[str] = "pair"
+    columns: ClassVar[Columns] = ({}, {"winner": "first or second"})
+    options: ClassVar[tuple[str, ...]] = ("ties", "flip")
 
     size: ClassVar[int] = 2
     winner: Int[Tensor, "groups"]
@@ -83,6 +88,12 @@ class PairComparison(AbstractTableKind, LearnsNoise):
         winner = torch.where(true[:, 0] == true[:, 1], coin, (true[:, 1] > true[:, 0]).long())
         wrong = torch.rand(len(true), generator=generator) < rates(flip, "flip", 1)
         return cls.of(torch.where(wrong, 1 - winner, winner), num_classes, ties, flip)
+
+    @classmethod
+    def from_columns(cls, request: KindRequest) -> PairComparison:
+        """The winners; without that column, the first of each pair."""
+        winner = request.weak.get("winner", np.zeros(len(request.lengths), np.int64))
+        return cls.of(winner, request.num_classes, **request.options)
 
     def form(self, lengths: Int[Tensor, "groups"]) -> AbstractForm:
         """The table, or the released rule."""

@@ -14,6 +14,7 @@ from glws.inference import Posterior
 from glws.kinds._abstract import SHARED
 from glws.kinds._agreement import Agreement
 from glws.kinds._arrays import Numbers, flags, rates, true_labels
+from glws.kinds._columns import Columns, KindRequest
 from glws.kinds._fixed_size import AbstractFixedSize
 from glws.kinds._narrowing import Narrowed, by_agreement
 from glws.kinds._noise import (
@@ -45,7 +46,10 @@ class PairSimilarity(AbstractFixedSize, LearnsNoise):
     tensor([0.6316, 0.9032])
     """
 
+    name: ClassVar[str] = "pair_similarity"
     noun: ClassVar[str] = "pair"
+    columns: ClassVar[Columns] = ({"same": "flag"},)
+    options: ClassVar[tuple[str, ...]] = ("flip",)
 
     size: ClassVar[int] = 2
     same: Bool[Tensor, "groups"]
@@ -70,6 +74,11 @@ class PairSimilarity(AbstractFixedSize, LearnsNoise):
         same, chances = true[:, 0] == true[:, 1], rates(flip, "flip", 2)
         wrong = torch.rand(len(same), generator=generator) < chances[same.long()]
         return cls(same ^ wrong, chances, num_classes)
+
+    @classmethod
+    def from_columns(cls, request: KindRequest) -> PairSimilarity:
+        """Whether the two are of one class."""
+        return cls.of(request.weak["same"], request.num_classes, **request.options)
 
     def form(self, lengths: Int[Tensor, "groups"]) -> Agreement:
         """By agreement, without a table."""

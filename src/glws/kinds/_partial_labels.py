@@ -16,6 +16,7 @@ from glws.errors import DataError
 from glws.inference import Posterior
 from glws.kinds._abstract import SHARED
 from glws.kinds._arrays import Numbers, classes, flags, rates, refuse, shares
+from glws.kinds._columns import Columns, KindRequest
 from glws.kinds._fixed_size import AbstractTableKind
 from glws.kinds._noise import LearnsNoise, changed, share
 from glws.kinds._wording import Names, listed
@@ -42,7 +43,10 @@ class PartialLabels(AbstractTableKind, LearnsNoise):
             [1, 1, 0]], dtype=torch.int32)
     """
 
+    name: ClassVar[str] = "partial_labels"
     noun: ClassVar[str] = "candidate set"
+    columns: ClassVar[Columns] = ({"candidates": "set"}, {"excluded": "class"})
+    options: ClassVar[tuple[str, ...]] = ("miss_rate",)
 
     size: ClassVar[int] = 1
     candidates: Bool[Tensor, "groups classes"]
@@ -78,6 +82,13 @@ class PartialLabels(AbstractTableKind, LearnsNoise):
         missed = (torch.rand(len(true), generator=generator) < rates(miss_rate, "miss_rate", 1)) & ~mask.all(1)
         swapped = mask & ~true | one_hot(chosen, num_classes).bool()
         return cls.of(torch.where(missed[:, None], swapped, mask), miss_rate)
+
+    @classmethod
+    def from_columns(cls, request: KindRequest) -> PartialLabels:
+        """The candidates, or one class that is excluded."""
+        if "excluded" in request.weak:
+            return cls.complementary(request.weak["excluded"], request.num_classes, **request.options)
+        return cls.of(request.weak["candidates"], **request.options)
 
     @property
     def num_classes(self) -> int:  # type: ignore[override]

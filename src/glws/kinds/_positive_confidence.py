@@ -14,6 +14,7 @@ from glws.errors import DataError
 from glws.inference import AbstractForm
 from glws.kinds._abstract import SHARED
 from glws.kinds._arrays import Numbers, shares
+from glws.kinds._columns import Columns, KindRequest
 from glws.kinds._fixed_size import AbstractTableKind
 from glws.kinds._projections import MESSAGE
 from glws.kinds._soft_labels import READINGS, Reading, SoftTargets, checked_reading
@@ -37,7 +38,10 @@ class PositiveConfidence(AbstractTableKind):
     0.9
     """
 
+    name: ClassVar[str] = "positive_confidence"
     noun: ClassVar[str] = "confidence"
+    columns: ClassVar[Columns] = ({"confidence": "share"},)
+    options: ClassVar[tuple[str, ...]] = ("reading", "clip")
 
     size: ClassVar[int] = 1
     confidence: Float[Tensor, "groups"]
@@ -50,6 +54,11 @@ class PositiveConfidence(AbstractTableKind):
             clip, 1 - clip
         )
         return cls(values, checked_reading(reading, READINGS))
+
+    @classmethod
+    def from_columns(cls, request: KindRequest) -> PositiveConfidence:
+        """The confidences."""
+        return cls.of(request.weak["confidence"], **request.options)
 
     @property
     def num_classes(self) -> int:  # type: ignore[override]

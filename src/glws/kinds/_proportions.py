@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from glws.errors import DataError
@@ -26,6 +28,7 @@ from glws.kinds._arrays import (
     whole_counts,
     whole_numbers,
 )
+from glws.kinds._columns import Columns, KindRequest
 from glws.kinds._narrowing import Narrowed, by_counted, by_counts, counts_of_classes
 from glws.kinds._wording import Names, called, of_classes
 
@@ -49,7 +52,15 @@ class Proportions(AbstractSupervision):
     tensor([0.9457, 0.1318, 0.7003, 0.2222])
     """
 
+    name: ClassVar[str] = "proportions"
     noun: ClassVar[str] = "bag"
+    columns: ClassVar[Columns] = (
+        {"count": "count"},
+        {"share": "share"},
+        {"low": "count", "high": "count"},
+        {"counts": "count of each class"},
+    )
+    options: ClassVar[tuple[str, ...]] = ("counted", "within")
 
     low: Int[Tensor, "groups"]
     high: Int[Tensor, "groups"]
@@ -102,6 +113,20 @@ class Proportions(AbstractSupervision):
         """The counts of groups with these true labels, [groups, instances] with padding."""
         occurs = label_counts(true_labels(labels, lengths, num_classes), lengths, num_classes)
         return cls.of((occurs * class_mask(counted, num_classes)).sum(1), counted, num_classes)
+
+    @classmethod
+    def from_columns(cls, request: KindRequest) -> Proportions | ClassCounts:
+        """A count, a share or a range of one class; `ClassCounts` of a count of each."""
+        weak = request.weak
+        if "counts" in weak:
+            return ClassCounts.of(weak["counts"])
+        if "share" in weak:
+            return cls.of(_whole_counts(weak["share"], request.lengths), **request.counted())
+        if "low" in weak:
+            return cls.between(weak["low"], weak["high"], **request.counted())
+        if "within" in request.options:
+            return cls.around(weak["count"], **request.counted())
+        return cls.of(weak["count"], **request.counted())
 
     @property
     def num_classes(self) -> int:  # type: ignore[override]
@@ -159,6 +184,7 @@ class ClassCounts(AbstractSupervision):
     """
 
     noun: ClassVar[str] = "bag"
+    is_multiclass: ClassVar[bool] = True
 
     counts: Int[Tensor, "groups classes"]
     method: Method = field(default="auto", metadata=SHARED)
@@ -220,3 +246,15 @@ class ClassCounts(AbstractSupervision):
     def per_class(self) -> Proportions:
         """Each class against the rest: groups x classes of them, class k of group g at g K + k."""
         return Proportions(self.counts.flatten(), self.counts.flatten(), class_mask(1, 2).to(self.counts.device))
+
+
+def _whole_counts(shares_of_groups: NDArray[np.float64], lengths: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Counts from shares that were rounded to two decimals or better; a share that is no whole count is refused."""
+    exact = shares_of_groups * lengths
+    allowed = np.where(lengths <= 100, np.maximum(0.005 * lengths, 0.05), 0.05) + 1e-9
+    wrong = np.flatnonzero(np.abs(exact - np.round(exact)) > allowed)
+    if len(wrong):
+        group = wrong[0]
+        found = f"a share of {shares_of_groups[group]:g} of {lengths[group]} instances"
+        raise DataError(f"group {group}: {found} is no whole number")
+    return np.asarray(np.round(exact))

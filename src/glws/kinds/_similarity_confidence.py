@@ -15,6 +15,7 @@ from glws.inference import AbstractForm, Answer, resized
 from glws.kinds._abstract import SHARED
 from glws.kinds._agreement import Agreement
 from glws.kinds._arrays import Numbers, pairs_of_probabilities, rates, shares
+from glws.kinds._columns import Columns, KindRequest
 from glws.kinds._fixed_size import AbstractFixedSize
 from glws.kinds._narrowing import Narrowed, by_agreement
 from glws.kinds._projections import MESSAGE, AbstractProjection
@@ -48,7 +49,10 @@ class SimilarityConfidence(AbstractFixedSize):
     tensor([0.7296, 0.3109])
     """
 
+    name: ClassVar[str] = "similarity_confidence"
     noun: ClassVar[str] = "pair"
+    columns: ClassVar[Columns] = ({"confidence": "share"},)
+    options: ClassVar[tuple[str, ...]] = ("reading", "prior", "clip")
 
     size: ClassVar[int] = 2
     confidence: Float[Tensor, "groups"]
@@ -80,6 +84,11 @@ class SimilarityConfidence(AbstractFixedSize):
         """What a model with these class probabilities, [groups, 2, classes], would say: c = Σ_k p_1(k) p_2(k)."""
         both = pairs_of_probabilities(probabilities)
         return cls.of(both.prod(1).sum(1).clamp(0, 1), both.shape[2], reading, prior)
+
+    @classmethod
+    def from_columns(cls, request: KindRequest) -> SimilarityConfidence:
+        """The confidences."""
+        return cls.of(request.weak["confidence"], request.num_classes, **request.options)
 
     def form(self, lengths: Int[Tensor, "groups"]) -> AbstractForm:
         """By agreement; or the projections."""

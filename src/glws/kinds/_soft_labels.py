@@ -14,6 +14,7 @@ from glws.errors import DataError
 from glws.inference import AbstractForm, Answer, resized
 from glws.kinds._abstract import SHARED
 from glws.kinds._arrays import Numbers, reals, refuse, shares
+from glws.kinds._columns import Columns, KindRequest
 from glws.kinds._fixed_size import AbstractTableKind
 from glws.kinds._projections import MESSAGE, AbstractProjection
 from glws.kinds._wording import Names, called
@@ -45,7 +46,10 @@ class SoftLabels(AbstractTableKind):
     tensor([[[0.4615, 0.3462, 0.1923]]])
     """
 
+    name: ClassVar[str] = "soft_labels"
     noun: ClassVar[str] = "soft label"
+    columns: ClassVar[Columns] = ({"scores": "number of each class"},)
+    options: ClassVar[tuple[str, ...]] = ("prior", "reading")
 
     size: ClassVar[int] = 1
     scores: Float[Tensor, "groups classes"]
@@ -59,6 +63,11 @@ class SoftLabels(AbstractTableKind):
         refuse((values < 0).any(1) | values.isinf().any(1), lambda group: f"scores {POSITIVE}")
         refuse((values == 0).all(1), lambda group: "all scores are 0")
         return cls(values, _prior(prior, values.shape[1]), checked_reading(reading, READINGS))
+
+    @classmethod
+    def from_columns(cls, request: KindRequest) -> SoftLabels:
+        """The scores."""
+        return cls.of(request.weak["scores"], **request.options)
 
     @property
     def num_classes(self) -> int:  # type: ignore[override]

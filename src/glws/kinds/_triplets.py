@@ -13,6 +13,7 @@ from torch import Tensor
 from glws.inference import Posterior
 from glws.kinds._abstract import SHARED
 from glws.kinds._arrays import Numbers, classes, rates, true_labels
+from glws.kinds._columns import Columns, KindRequest
 from glws.kinds._fixed_size import AbstractTableKind
 from glws.kinds._noise import LearnsNoise, changed, likelihood_share, possible_groups, share
 from glws.kinds._wording import Names
@@ -34,7 +35,10 @@ class Triplets(AbstractTableKind, LearnsNoise):
     (1.0, 0.5)
     """
 
+    name: ClassVar[str] = "triplets"
     noun: ClassVar[str] = "triplet"
+    columns: ClassVar[Columns] = ({"closer": "second or third"},)
+    options: ClassVar[tuple[str, ...]] = ("flip",)
 
     size: ClassVar[int] = 3
     closer: Int[Tensor, "groups"]
@@ -61,6 +65,11 @@ class Triplets(AbstractTableKind, LearnsNoise):
         closer = torch.where(like_second == like_third, coin, torch.where(like_second, 1, 2))
         wrong = torch.rand(len(true), generator=generator) < rates(flip, "flip", 1)
         return cls.of(torch.where(wrong, 3 - closer, closer), num_classes, flip)
+
+    @classmethod
+    def from_columns(cls, request: KindRequest) -> Triplets:
+        """Which of the two others is closer to the first."""
+        return cls.of(request.weak["closer"], request.num_classes, **request.options)
 
     def log_table(self) -> Float[Tensor, "groups classes classes classes"]:
         """log of the weights above, with the wrong answer mixed in."""

@@ -25,6 +25,7 @@ from glws.kinds._arrays import (
     true_labels,
     whole_numbers,
 )
+from glws.kinds._columns import Columns, KindRequest
 from glws.kinds._expected_count import ExpectedCount
 from glws.kinds._narrowing import Narrowed, by_counted, counts_of_classes
 from glws.kinds._projections import MESSAGE
@@ -57,7 +58,10 @@ class Unlabeled(AbstractSupervision):
     tensor([0.9196, 0.1732, 0.6198, 0.2748])
     """
 
+    name: ClassVar[str] = "unlabeled"
     noun: ClassVar[str] = "unlabeled group"
+    columns: ClassVar[Columns] = ({"prior": "share"},)
+    options: ClassVar[tuple[str, ...]] = ("counted", "count")
 
     prior: Float[Tensor, "groups"]
     offset: Float[Tensor, "groups"]
@@ -128,6 +132,11 @@ class Unlabeled(AbstractSupervision):
         occurs = label_counts(true_labels(labels, lengths, num_classes), lengths, num_classes).double()
         share = float((occurs * class_mask(counted, num_classes)).sum() / occurs.sum().clamp_min(1))
         return cls.of([share] * len(occurs), count, counted, num_classes, generator)
+
+    @classmethod
+    def from_columns(cls, request: KindRequest) -> Unlabeled:
+        """The share of the counted class."""
+        return cls.of(request.weak["prior"], **request.counted())
 
     @property
     def num_classes(self) -> int:  # type: ignore[override]

@@ -37,6 +37,7 @@ class UnlabeledClasses(AbstractSupervision):
     """
 
     noun: ClassVar[str] = "unlabeled group"
+    is_multiclass: ClassVar[bool] = True
 
     prior: Float[Tensor, "groups classes"]
 

@@ -5,6 +5,7 @@ from glws.methods._abstract import Epoch as Epoch
 from glws.methods._abstract import Setup as Setup
 from glws.methods._catalog import METHODS as METHODS
 from glws.methods._catalog import build_method as build_method
+from glws.methods._catalog import find_method as find_method
 from glws.methods._catalog import fixed_options as fixed_options
 from glws.methods._catalog import method_class as method_class
 from glws.methods._em import GLWS as GLWS

@@ -58,7 +58,7 @@ class AttentionMIL(AbstractMethod):
         scores = part.gather(step.modules["attention"](features))
         pooled = pool(part.gather(logits), scores, lengths).log_softmax(-1)
         weak, bags = part.weak, pooled
-        if isinstance(weak, PresentClasses):
+        if weak.is_multiclass:
             weak, bags = weak.per_class(), _own_class(pooled)
         known = (lengths > 0).repeat_interleave(len(weak) // max(len(part.weak), 1))
         return unchecked_em_loss(bags[known], weak[known]).supervised
@@ -154,7 +154,7 @@ def pool(
 
 def _number_of_heads(data: WeakDataset) -> int:
     (weak,) = data.weak
-    return weak.num_classes if isinstance(weak, PresentClasses) else 1
+    return weak.num_classes if weak.is_multiclass else 1
 
 
 def _own_class(pooled: Float[Tensor, "groups classes classes"]) -> Float[Tensor, "groups_times_classes 1 2"]:

@@ -1,4 +1,4 @@
-"""Methods by name: one table, and `build_method`."""
+"""Methods by name: those of this package, of installed packages, and of the user's own; and `build_method`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import fields
 from functools import partial
 from typing import Any, get_args, get_type_hints
 
-from glws._rules import Rule, check_keys, check_name, nothing_or, rule_of, view_name
+from glws._plugins import find
+from glws._rules import Rule, check_keys, nothing_or, rule_of, view_name
 from glws.errors import ConfigError, DataError
 from glws.methods._abstract import AbstractMethod
 from glws.methods._attention_mil import AttentionMIL
@@ -98,11 +99,20 @@ METHODS: dict[str, Callable[..., AbstractMethod]] = {
 """Every method. Adding one is a class in this package and a line here."""
 
 
-def method_class(name: str) -> type[AbstractMethod]:
+def find_method(name: str, allow_code: bool = False) -> Callable[..., AbstractMethod]:
+    """The class, or the class with some options set, behind a name: the name of a plug-in may be its path."""
+    found = find("glws.methods", name, METHODS, allow_code)
+    made: Any = getattr(found, "func", found)
+    if not (isinstance(made, type) and issubclass(made, AbstractMethod)):
+        what = made.__name__ if isinstance(made, type) else type(made).__name__
+        raise ConfigError(f"{name!r} is no method: expected a subclass of AbstractMethod, found {what}")
+    return found
+
+
+def method_class(name: str, allow_code: bool = False) -> type[AbstractMethod]:
     """The class behind a name."""
-    check_name("method", name, METHODS)
-    made: Any = METHODS[name]
-    kind: type[AbstractMethod] = getattr(made, "func", made)
+    found: Any = find_method(name, allow_code)
+    kind: type[AbstractMethod] = getattr(found, "func", found)
     return kind
 
 
@@ -112,17 +122,18 @@ def fixed_options(name: str) -> dict[str, Any]:
     >>> fixed_options("pcomp_relu"), fixed_options("pconf")
     ({'correction': 'relu'}, {})
     """
-    method_class(name)
-    return dict(getattr(METHODS[name], "keywords", {}))
+    return dict(getattr(find_method(name), "keywords", {}))
 
 
-def build_method(name: str, options: Mapping[str, Any] | None = None) -> AbstractMethod:
+def build_method(name: str, options: Mapping[str, Any] | None = None, allow_code: bool = False) -> AbstractMethod:
     """A method by its name; an unknown name or option is a `ConfigError` with the nearest one that is known.
+
+    With `allow_code` also a class of the user's own, as `package.module:Class`.
 
     >>> build_method("glws", {"e_step": "teacher"}).needs_teacher
     True
     """
-    kind, given = method_class(name), dict(options or {})
+    make, kind, given = find_method(name, allow_code), method_class(name, allow_code), dict(options or {})
     hints = get_type_hints(kind)
     check_keys(given, [item.name for item in fields(kind)], "method")  # type: ignore[arg-type]
     for key, value in given.items():
@@ -131,7 +142,7 @@ def build_method(name: str, options: Mapping[str, Any] | None = None) -> Abstrac
             raise ConfigError(f"`method.{key}` must be {words}. Got {value!r}.")
         given[key] = tuple(value) if isinstance(value, list) else value
     try:
-        return METHODS[name](**given)
+        return make(**given)
     except TypeError:
         missing = [item.name for item in fields(kind) if _is_needed(item) and item.name not in given]  # type: ignore[arg-type]
         raise ConfigError(f"`method`: {name} needs {', '.join(missing)}") from None

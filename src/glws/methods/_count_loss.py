@@ -69,7 +69,7 @@ class CountLoss(AbstractMethod):
             return mean(divergence_from_binomial(inside, weak, part.lengths))
         if isinstance(weak, Unlabeled):
             weak = _rounded(weak, self.prior_form)
-        multiclass: Literal["per_class", "auto"] = "per_class" if hasattr(weak, "per_class") else "auto"
+        multiclass: Literal["per_class", "auto"] = "per_class" if weak.is_multiclass else "auto"
         return unchecked_em_loss(inside, weak, part.lengths, multiclass=multiclass).supervised
 
 

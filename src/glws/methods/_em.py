@@ -69,7 +69,7 @@ class GLWS(AbstractMethod):
 
     def check(self, data: WeakDataset) -> None:
         """Any kinds; as many weights as there are, and several classes to count where `multiclass` says how."""
-        if self.multiclass != "auto" and not any(hasattr(weak, "per_class") for weak in data.weak):
+        if self.multiclass != "auto" and not any(weak.is_multiclass for weak in data.weak):
             raise DataError(f"multiclass is {self.multiclass!r}, but no kind says something of several classes at once")
         if self.weights is not None and len(self.weights) != len(data.weak):
             raise DataError(f"there are {len(data.weak)} kinds of weak labels but {len(self.weights)} weights")
@@ -113,7 +113,7 @@ class GLWS(AbstractMethod):
             return None
         views = dict.fromkeys([self.m_step, *([] if self.e_step == "same" else ["weak"])])
         forms = tuple(self._form(part) for part in batch.parts)
-        asked = [self.multiclass in ASKED and hasattr(part.weak, ASKED[self.multiclass]) for part in batch.parts]
+        asked = [self.multiclass != "auto" and part.weak.is_multiclass for part in batch.parts]
         return Recording(
             tuple(views),
             forms,
@@ -123,9 +123,9 @@ class GLWS(AbstractMethod):
     def _form(self, part: BatchPart) -> AbstractForm:
         """What is known of a part of the batch, in the form that `em_loss` would ask for."""
         weak: Any = part.weak
-        if self.multiclass == "per_class" and hasattr(weak, "per_class"):
+        if weak.is_multiclass and self.multiclass == "per_class":
             return weak.per_class().form(part.lengths.repeat_interleave(weak.num_classes))  # type: ignore[no-any-return]
-        if self.multiclass in ("joint", "tilted") and hasattr(weak, "solved_by"):
+        if weak.is_multiclass and self.multiclass in ("joint", "tilted"):
             weak = solved_by(weak, self.multiclass)
         form: AbstractForm = weak.form(part.lengths)
         return form
@@ -134,15 +134,12 @@ class GLWS(AbstractMethod):
         return part.weak.initial_posterior() if self.is_starting(step.batch, step.progress) else None
 
 
-ASKED = {"per_class": "per_class", "joint": "solved_by", "tilted": "solved_by"}
-"""What `em_loss` asks weak labels of several classes for."""
-
-
 @dataclass(frozen=True, eq=False)
 class _Asked:
     """A form in the place of the weak labels that it was made of, for `em_loss`, which asks again."""
 
     form: AbstractForm
+    is_multiclass: ClassVar[bool] = True
 
     def per_class(self) -> AbstractForm:
         return self.form

@@ -1,9 +1,9 @@
-"""`build`: a network by its name."""
+"""`build`: a network by its name, of this package, of an installed one, or of the user's own."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from glws._plugins import find
 from glws.errors import DataError
 from glws.models._lenet import LeNet5
 from glws.models._linear import Linear
@@ -27,7 +28,12 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
     "resnet18": partial(ResNet, blocks=(2, 2, 2, 2)),
     "resnet34": partial(ResNet, blocks=(3, 4, 6, 3)),
 }
-"""Every name that `build` knows, and what it makes."""
+"""The networks of this package by name."""
+
+
+def find_model(name: str, allow_code: bool = False) -> Callable[..., nn.Module]:
+    """What makes the network of this name."""
+    return find("glws.models", name, MODELS, allow_code)
 
 
 def build(
@@ -35,6 +41,8 @@ def build(
     input_shape: Sequence[int],
     num_classes: int,
     generator: torch.Generator | None = None,
+    *,
+    allow_code: bool = False,
     **options: Any,
 ) -> nn.Module:
     """A network for instances of this shape that gives logits `[batch, classes]`, on the CPU.
@@ -44,15 +52,38 @@ def build(
     bits wherever the network is moved afterwards. Options are those of the network's class; an unknown name or option
     is a `DataError` with the nearest one that is known.
 
+    A network of an installed package, or with `allow_code` one of the user's own as `package.module:Class`, is called
+    with the shape, the number of classes and the options, and with `generator` if it has that argument.
+
     >>> network = build("mlp", [64], 10, torch.Generator().manual_seed(1), hidden=[32])
     >>> network(torch.zeros(5, 64)).shape
     torch.Size([5, 10])
     """
-    _check_known("network", name, MODELS)
-    for option in options:
-        _check_known(f"option of {name}", option, _options(MODELS[name]))
+    make = find_model(name, allow_code)
     _check_sizes(input_shape, num_classes)
-    return MODELS[name](input_shape, num_classes, generator=generator, **options)
+    if name in MODELS:
+        for option in options:
+            _check_option(name, option)
+        return make(input_shape, num_classes, generator=generator, **options)
+    return _own_network(name, make, input_shape, num_classes, generator, options)
+
+
+def _own_network(
+    name: str,
+    make: Callable[..., nn.Module],
+    input_shape: Sequence[int],
+    num_classes: int,
+    generator: torch.Generator | None,
+    options: Mapping[str, Any],
+) -> nn.Module:
+    try:
+        drawn = {"generator": generator} if "generator" in inspect.signature(make).parameters else {}
+        made = make(input_shape, num_classes, **drawn, **options)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"the network {name!r} cannot be made: {' '.join(str(error).split())[:200]}") from error
+    if not isinstance(made, nn.Module):
+        raise DataError(f"the network {name!r} gave a {type(made).__name__}, not a torch module")
+    return made
 
 
 def _options(make: Callable[..., nn.Module]) -> list[str]:
@@ -61,12 +92,12 @@ def _options(make: Callable[..., nn.Module]) -> list[str]:
     return [option for option in inspect.signature(make).parameters if option not in fixed]
 
 
-def _check_known(what: str, name: str, known: Sequence[str] | dict[str, Any]) -> None:
-    if name in known:
-        return
-    near = get_close_matches(str(name).lower().replace("-", "_"), known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there {'is ' + ', '.join(known) if known else 'are none'}"
-    raise DataError(f"no {what} is called {name!r}; {hint}")
+def _check_option(name: str, option: str) -> None:
+    known = _options(MODELS[name])
+    if option not in known:
+        near = get_close_matches(option.lower().replace("-", "_"), known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there {'is ' + ', '.join(known) if known else 'are none'}"
+        raise DataError(f"no option of {name} is called {option!r}; {hint}")
 
 
 def _check_sizes(input_shape: Sequence[int], num_classes: int) -> None:

@@ -6,5 +6,6 @@ from glws.report._content import Example as Example
 from glws.report._content import Instance as Instance
 from glws.report._content import KnownPart as KnownPart
 from glws.report._content import RunContent as RunContent
+from glws.report._content import Section as Section
 from glws.report._content import Surprise as Surprise
 from glws.report._page import page as page

@@ -76,6 +76,15 @@ class Surprise:
 
 
 @dataclass(frozen=True, eq=False)
+class Section:
+    """A section of your own for the page: a heading, paragraphs of plain text, and a table of names and values."""
+
+    heading: str
+    paragraphs: tuple[str, ...] = ()
+    values: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
 class RunContent:
     """Everything the page of one run shows.
 
@@ -83,8 +92,9 @@ class RunContent:
     is what follows "Learned from" ("143 bags, no single label seen"). `metrics` are the rows of the metrics log, the
     last one last: `epoch` and `step` say where, all other numbers are drawn as curves. `scores` and `weak_scores` are
     those of the last epoch (`glws.evaluation`, as dicts), None where they were not measured. `confusion`
-    [classes, classes] counts true classes in rows and predicted ones in columns. What does not fit together raises
-    `DataError`; NaN and infinite values are fine, a report must be able to show a run that went wrong.
+    [classes, classes] counts true classes in rows and predicted ones in columns. `sections` are a user's own. What does
+    not fit together raises `DataError`; NaN and infinite values are fine, a report must be able to show a run that went
+    wrong.
 
     >>> RunContent("first", "glws train", {}, {}, ("cat", "dog"), confusion=np.eye(3))
     Traceback (most recent call last):
@@ -106,6 +116,7 @@ class RunContent:
     examples: tuple[Example, ...] = ()
     surprising: tuple[Surprise, ...] = ()
     warnings: tuple[str, ...] = ()
+    sections: tuple[Section, ...] = ()
 
     def __post_init__(self) -> None:
         classes = len(self.classes)

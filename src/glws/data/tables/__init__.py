@@ -4,7 +4,6 @@ from glws.data.tables._description import BlockDescription as BlockDescription
 from glws.data.tables._description import Description as Description
 from glws.data.tables._description import read_description as read_description
 from glws.data.tables._hashing import DataHash as DataHash
-from glws.data.tables._kinds import KINDS as KINDS
 from glws.data.tables._reading import read_table as read_table
 from glws.data.tables._table import Table as Table
 from glws.data.tables._table import WeakBlock as WeakBlock

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glws.data.tables._cells import Cells, ClassNames, RowBatch, rows_with_any, shown
+from glws._class_names import ClassNames, shown
+from glws.data.tables._cells import Cells, RowBatch, rows_with_any
 from glws.data.tables._description import BlockDescription, Columns, check_known
 from glws.data.tables._grouping import group_names, members_of, numbered
-from glws.data.tables._kinds import KINDS
 from glws.data.tables._stack import Stack
 from glws.data.tables._table import WeakBlock
 from glws.data.tables._table_file import ROWS_AT_ONCE, AbstractTableFile
 from glws.errors import DataError
+from glws.kinds import READINGS, AbstractSupervision, find_kind
 
 Integers = NDArray[np.int64]
 DTYPES = {"share": np.float64, "signed": np.float64, "number": np.float64, "text": object, "set": bool}
@@ -27,10 +28,13 @@ DTYPES = {"share": np.float64, "signed": np.float64, "number": np.float64, "text
 class BlockReader:
     """Gathers the groups and the weak values of a block, row by row, and makes them one to a group."""
 
-    def __init__(self, about: BlockDescription, classes: ClassNames, file: AbstractTableFile) -> None:
+    def __init__(
+        self, about: BlockDescription, classes: ClassNames, file: AbstractTableFile, allow_code: bool = False
+    ) -> None:
         self.about, self.classes, self.path = about, classes, str(file.path)
-        self.reads = chosen_form(about)
-        check_known(about.options, KINDS[about.kind].options, f"option of {about.kind}")
+        self.kind = find_kind(about.kind, allow_code)
+        self.reads = chosen_columns(self.kind, about)
+        check_known(about.options, self.kind.options or ("none",), f"option of {about.kind}")
         self.values = {
             name: Stack(file.path, file.num_rows, DTYPES.get(self.reads[name].removesuffix(" of each class"), np.int64))
             for name in about.weak
@@ -92,7 +96,9 @@ class BlockReader:
             self._check_missing(name, missing[members], rows[members], unit)
             weak[name] = self._one_to_a_group(name, values, offsets, members, (names, rows, unit))
         shown_names = names if self.about.group else rows[members]
-        return WeakBlock(self.about.kind, shown_names, offsets, members, weak, self.about.options)
+        return WeakBlock(
+            self.about.kind, self.kind, self.reads, shown_names, offsets, members, weak, self.about.options
+        )
 
     def _check_missing(self, name: str, missing: NDArray[np.bool_], rows: Integers, unit: str) -> None:
         """With `missing: skip` a row may be empty in all its weak values, not in some."""
@@ -136,16 +142,17 @@ def _differs(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.bool_]:
     return rows_with_any(different)
 
 
-def chosen_form(about: BlockDescription) -> dict[str, str]:
-    """How each weak column of a block is read, from the forms that its kind has."""
-    check_known([about.kind], tuple(KINDS), "kind of weak label")
-    forms = KINDS[about.kind].forms
-    for form in forms:
-        if set(about.weak) == set(form):
-            return form
-    known = tuple(dict.fromkeys(name for form in forms for name in form))
+def chosen_columns(kind: type[AbstractSupervision], about: BlockDescription) -> dict[str, str]:
+    """How each weak value of a block is read: the one of the kind's sets of `columns` that the description gives."""
+    if not kind.columns:
+        raise DataError(f"the kind {about.kind} cannot be read from columns: it does not say its `columns`")
+    for columns in kind.columns:
+        if set(about.weak) == set(columns):
+            check_known([how.removesuffix(" of each class") for how in columns.values()], READINGS, "reading")
+            return columns
+    known = tuple(dict.fromkeys(name for columns in kind.columns for name in columns))
     check_known(about.weak, known or ("none",), f"weak value of {about.kind}")
-    wanted = " or ".join("{" + ", ".join(f"{name}: column" for name in form) + "}" for form in forms)
+    wanted = " or ".join("{" + ", ".join(f"{name}: column" for name in columns) + "}" for columns in kind.columns)
     raise DataError(f"the kind {about.kind} needs weak: {wanted}")
 
 
@@ -182,7 +189,7 @@ COLUMN_READERS: dict[str, Callable[[RowBatch, str, ClassNames], NDArray[Any]]] =
     "number": lambda row_batch, column, _: row_batch.numbers(column),
     "text": lambda row_batch, column, _: row_batch.texts(column),
 }
-"""The words that `KINDS` uses, each with how a column is read."""
+"""Each of `READINGS`."""
 
 
 def _of_each_class(

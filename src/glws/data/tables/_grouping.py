@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glws.data.tables._cells import RowBatch, shown
+from glws._class_names import shown
+from glws.data.tables._cells import RowBatch
 
 Integers = NDArray[np.int64]
 LARGEST = 2**53

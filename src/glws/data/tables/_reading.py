@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from glws._class_names import ClassNames, shown
 from glws.data.sources._images import ImageFiles
 from glws.data.tables._array_files import HdfFile, NpzFile
 from glws.data.tables._block_reading import BlockReader
-from glws.data.tables._cells import ClassNames, RowBatch, rows_with_any, shown
+from glws.data.tables._cells import RowBatch, rows_with_any
 from glws.data.tables._csv_file import CsvFile
 from glws.data.tables._description import Description, check_known, read_description
 from glws.data.tables._grouping import members_of, rearrange_rows, sorting_order
@@ -32,7 +33,11 @@ FORMATS = {".csv": "text", ".tsv": "text", ".txt": "text", ".parquet": "parquet"
 LARGEST = np.finfo(np.float32).max
 
 
-def read_table(source: str | os.PathLike[str] | Mapping[str, Any], part: tuple[int, int] | None = None) -> Table:
+def read_table(
+    source: str | os.PathLike[str] | Mapping[str, Any],
+    part: tuple[int, int] | None = None,
+    allow_code: bool = False,
+) -> Table:
     """Reads the data that a description describes: a YAML file, or a mapping with the same keys.
 
         data: bags.csv                      # CSV, parquet, npz or HDF5
@@ -51,14 +56,18 @@ def read_table(source: str | os.PathLike[str] | Mapping[str, Any], part: tuple[i
     `part` is (rank, size) of a process among several that read the same file: it gets the groups, weak labels and true
     labels of all, and the features of its own rows only. That needs a parquet file in which the rows of each group of
     the first block stand together; from others everything is read, and the table's `note` says so.
+
+    With `allow_code` a kind may be a class of your own, as `package.module:Class` (docs/extending.md).
     """
     about = read_description(source)
     with open_table(about) as file:
         if part is None or about.image:
-            return _Reading(about, file).table()
-        reading = _Reading(about, file)
+            return _Reading(about, file, allow_code).table()
+        reading = _Reading(about, file, allow_code)
         reason = reading.reason_to_read_all(part[1])
-        return reading.part(*part) if reason is None else replace(_Reading(about, file).table(), note=reason)
+        if reason is None:
+            return reading.part(*part)
+        return replace(_Reading(about, file, allow_code).table(), note=reason)
 
 
 def open_table(about: Description) -> AbstractTableFile:
@@ -81,9 +90,9 @@ def open_table(about: Description) -> AbstractTableFile:
 class _Reading:
     """One pass over a file."""
 
-    def __init__(self, about: Description, file: AbstractTableFile) -> None:
+    def __init__(self, about: Description, file: AbstractTableFile, allow_code: bool = False) -> None:
         self.about, self.file, self.classes = about, file, ClassNames(about.classes)
-        self.blocks = [BlockReader(block, self.classes, file) for block in about.blocks]
+        self.blocks = [BlockReader(block, self.classes, file, allow_code) for block in about.blocks]
         self.names = feature_columns(about, file)
         self.features = Stack(file.path, file.num_rows)
         self.labels = Stack(file.path, file.num_rows, np.int64)

@@ -19,10 +19,9 @@ from glws.data._groups import Groups
 from glws.data._scaling import Scaling, itself, scaled, scaling_of
 from glws.data.sources._images import ImageFiles
 from glws.data.tables._hashing import DataHash, TableHash
-from glws.data.tables._kinds import KINDS
 from glws.data.tables._shard import Shard, ShardInstances
-from glws.errors import DataError, GlwsError
-from glws.kinds import AbstractSupervision, Constraints
+from glws.errors import DataError
+from glws.kinds import AbstractSupervision, kind_from_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,11 +29,14 @@ class WeakBlock:
     """The weak labels of one kind in a table.
 
     The instances of group g are `members[offsets[g]:offsets[g + 1]]`, rows of the table in the order of the file.
-    `weak` has for each name an array with one entry for each group; `group_names` are the groups' names in the file
-    (row numbers where each row is a group).
+    `weak` has for each name an array with one entry for each group, and `reads` says how its column was read;
+    `group_names` are the groups' names in the file (row numbers where each row is a group). `kind` is what the
+    description says, `kind_class` the class of that name.
     """
 
     kind: str
+    kind_class: type[AbstractSupervision]
+    reads: Mapping[str, str]
     group_names: NDArray[Any]
     offsets: NDArray[np.int64]
     members: NDArray[np.int64]
@@ -90,8 +92,8 @@ class Table:
         """
         chosen = self.blocks[block]
         try:
-            made = KINDS[chosen.kind].make(chosen.weak, self.classes, chosen.lengths, chosen.options)
-            _check_texts(made, chosen.lengths)
+            made = kind_from_columns(chosen.kind_class, chosen.weak, self.classes, chosen.lengths, chosen.options)
+            made.check_readable(torch.from_numpy(chosen.lengths))
             if check:
                 made.check(chosen.lengths.tolist(), len(self.classes), self.classes)
         except DataError as error:
@@ -146,20 +148,6 @@ class Table:
         rows = self.row_numbers[block.members[block.offsets[group] : block.offsets[group + 1]]]
         name = block.group_names[group]
         return f"group {name!s} ({self.unit} {_listed(rows)}): {message[found.end() :]}"
-
-
-def _check_texts(made: AbstractSupervision, lengths: NDArray[np.int64]) -> None:
-    """Reads the text of every group's constraint, each once, to name the group of one that cannot be read."""
-    if not isinstance(made, Constraints):
-        return
-    seen = set()
-    for group, pair in enumerate(zip(made.wanted, lengths.tolist(), strict=True)):
-        if pair not in seen:
-            seen.add(pair)
-            try:
-                made.automaton(group, pair[1])
-            except GlwsError as error:
-                raise DataError(f"group {group}: {str(error).splitlines()[0]}, in {pair[0]!r}") from error
 
 
 def _listed(rows: NDArray[np.int64]) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, get_type_hints
 
 import torch
 from torch import Tensor
 
+from glws._plugins import names
 from glws._rules import check_keys, check_name, rule_of
 from glws.data._groups import Groups
 from glws.data.sources import Source, class_split
@@ -21,7 +23,7 @@ from glws.data.weaken import _unlabeled as unlabeled
 from glws.data.weaken._confidence import held_out_scores, positive_scores
 from glws.data.weaken._record import Weakened
 from glws.errors import DataError
-from glws.kinds import Labels
+from glws.kinds import AbstractSupervision, Labels, find_kind
 
 Defaults = Callable[[int], dict[str, Any]]
 
@@ -89,7 +91,7 @@ SETTINGS: dict[str, Setting] = {
         is_binary=True,
     ),
 }
-"""Every setting that can be simulated. Adding one is a function in this package and a line here."""
+"""The settings of this package. Any other name is that of a kind with a simulator of its own (`weaken`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,19 +109,21 @@ def simulated(
     generator: torch.Generator,
     positive: Sequence[int] | None = None,
     options: Mapping[str, Any] | None = None,
+    allow_code: bool = False,
 ) -> Simulated:
     """A setting drawn from the training part of a source; what the options leave open follows from its size.
 
     `positive` are the classes that count as positive in settings of two classes; without it those of the paper, or the
     first half. Settings with confidences are drawn from the part of the instances that a model fitted to the others
-    has scored.
+    has scored. Instead of a setting, an installed kind, or with `allow_code` one of the user's own as
+    `package.module:Class`, is drawn by its `weaken`.
 
     >>> from glws.data import load
     >>> answer = simulated(load("iris"), "proportions", torch.Generator().manual_seed(0), options={"num_bags": 7})
     >>> len(answer.weakened.groups), answer.source.classes
     (7, ('negative', 'positive'))
     """
-    chosen = _setting(setting, options or {})
+    chosen = _setting(setting, options or {}, allow_code)
     classes = _positive(source, setting, positive) if chosen.is_binary else None
     asked = source if classes is None else source.binary(classes)
     inputs: Any = asked.train.inputs
@@ -136,9 +140,21 @@ def simulated(
     return Simulated(inputs, drawn, asked)
 
 
-def _setting(name: str, options: Mapping[str, Any]) -> Setting:
-    check_name("setting", name, SETTINGS)
-    chosen = SETTINGS[name]
+def _of_kind(kind: type[AbstractSupervision]) -> Setting:
+    """The simulator of a kind as a setting, with the options of its signature."""
+
+    @wraps(kind.weaken)
+    def make(*given: Any, **options: Any) -> Weakened:
+        groups, weak = kind.weaken(*given, **options)
+        return Weakened(Groups.of(groups), weak, {})
+
+    return Setting(make, lambda n: {})
+
+
+def _setting(name: str, options: Mapping[str, Any], allow_code: bool) -> Setting:
+    if name not in SETTINGS and ":" not in name and name not in names("glws.kinds", {}):
+        check_name("setting", name, SETTINGS)
+    chosen = SETTINGS[name] if name in SETTINGS else _of_kind(find_kind(name, allow_code))
     check_keys(options, chosen.options, f"setting.{name}")
     for key, value in options.items():
         words, holds = rule_of(chosen.options[key])

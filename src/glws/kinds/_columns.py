@@ -1,0 +1,65 @@
+"""From columns to a kind: how columns are read, and what a kind is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glws._class_names import ClassNames
+from glws.errors import DataError
+
+Columns = tuple[dict[str, str], ...]
+"""The sets of weak values that a kind can be given by, and how each value is read: one of `READINGS`."""
+READINGS = (
+    *("class", "class or none", "set", "flag", "count", "first or second", "second or third"),
+    *("share", "signed", "number", "text"),
+)
+"""How a column is read: as class numbers, as sets of classes [groups, classes], as 1 and 0, as whole numbers from 0
+on, as 0 and 1, as 1 and 2, as numbers within 0 and 1, within -1 and 1, any number, or text.
+
+With " of each class" after it, as in "count of each class", there is a column for each class: [groups, classes].
+"""
+
+
+@dataclass(frozen=True)
+class KindRequest:
+    """What a kind is made from: its weak values, the classes, the groups' lengths, the options that were given."""
+
+    weak: Mapping[str, NDArray[Any]]
+    classes: tuple[str, ...]
+    lengths: NDArray[np.int64]
+    options: Mapping[str, Any]
+
+    @property
+    def num_classes(self) -> int:
+        """How many classes there are."""
+        return len(self.classes)
+
+    def counted(self) -> dict[str, Any]:
+        """The arguments of a kind that counts: which classes, by number, and of how many; and the other options."""
+        others = {name: value for name, value in self.options.items() if name != "counted"}
+        if "counted" not in self.options and self.num_classes != 2:
+            raise DataError(f"with {self.num_classes} classes say which is counted: options: {{counted: name}}")
+        chosen = self.options.get("counted", self.classes[1])
+        names = chosen if isinstance(chosen, list | tuple) else [chosen]
+        return {"counted": [self._number(name) for name in names], "num_classes": self.num_classes, **others}
+
+    def _number(self, name: Any) -> int:
+        known = ClassNames(self.classes)
+        if known.number(name) < 0:
+            raise DataError(f"option counted: {known.complaint(name)}")
+        return known.number(name)
+
+
+def is_class(reading: str) -> bool:
+    """Whether a column that is read so holds class numbers, one for each group."""
+    return reading in ("class", "class or none")
+
+
+def is_wide(reading: str) -> bool:
+    """Whether a value that is read so has a number for each class: [groups, classes]."""
+    return reading == "set" or reading.endswith(" of each class")
