@@ -26,7 +26,7 @@ def test_an_old_key_of_a_file_is_read_and_the_new_one_is_named(tmp_path: Path) -
 
 def test_an_old_key_of_a_change_is_read_and_the_new_one_is_named() -> None:
     told: list[str] = []
-    config = read_config(None, ["data.standardise=false", "train.epochs=3"], told.append)
+    config = read_config(None, ["data.standardise=false", "train.epochs=3"], report=told.append)
     assert (config.data.standardize, config.training.epochs) == (False, 3)
     assert told[0] == RENAMED
     assert "`training.epochs`" in told[1]
@@ -34,7 +34,7 @@ def test_an_old_key_of_a_change_is_read_and_the_new_one_is_named() -> None:
 
 def test_a_change_by_the_new_name_wins_over_a_file_with_the_old_one(tmp_path: Path) -> None:
     (tmp_path / "old.yaml").write_text("data: {standardise: false}\n")
-    assert read_config(tmp_path / "old.yaml", ["data.standardize=true"], silent).data.standardize
+    assert read_config(tmp_path / "old.yaml", ["data.standardize=true"], report=silent).data.standardize
 
 
 def test_the_command_line_says_the_new_name_once(capsys: pytest.CaptureFixture[str]) -> None:
