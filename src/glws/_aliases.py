@@ -21,7 +21,7 @@ ALIASES = {
 """Old names and new ones; a name that ends in a dot stands for all that begin so."""
 
 Report = Callable[[str], None]
-"""Called with a line for each old name."""
+"""Called with each line for the user."""
 Init = TypeVar("Init", bound=Callable[..., None])
 
 
@@ -31,7 +31,7 @@ def deprecated(line: str) -> None:
 
 
 def silent(line: str) -> None:
-    """The report for stored runs."""
+    """Reports nothing."""
 
 
 def current_name(name: str, report: Report = silent) -> str:

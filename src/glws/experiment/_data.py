@@ -224,11 +224,6 @@ def _groups_here(groups: Groups, instances: ShardInstances) -> Tensor:
     return (foreign == 0).nonzero()[:, 0]
 
 
-def own_groups(data: ExperimentData) -> list[Groups]:
-    """The groups of all kinds, also those that are held out."""
-    return list(data.whole.groups)
-
-
 def shape_of(instances: Instances) -> tuple[int, ...]:
     """The shape of a single instance."""
     return tuple(instances.take(torch.zeros(1, dtype=torch.int64)).shape[1:])

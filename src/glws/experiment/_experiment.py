@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,12 +12,13 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from glws._aliases import Report, silent
 from glws._files import write_text
 from glws.data import WeakDataset, check_learnable, names_are_identified
 from glws.errors import RunError
 from glws.experiment._config import ExperimentConfig, config_of
 from glws.experiment._content import run_content, store_content, store_input
-from glws.experiment._data import ExperimentData, experiment_data, own_groups, own_part
+from glws.experiment._data import ExperimentData, experiment_data, own_part
 from glws.experiment._model import experiment_model, published_model
 from glws.experiment._provenance import OnRead, as_facts, keep_hashes, refusing, stored_hashes, warning
 from glws.experiment._tables import Columns, label_columns, prediction_columns
@@ -38,13 +39,6 @@ from glws.training import (
 
 SCALING = "scaling"
 REPORT = "report.html"
-
-Report = Callable[[str], None]
-"""Called with each line for the user."""
-
-
-def _silent(line: str) -> None:
-    """The usual report: none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +135,7 @@ class Experiment:
         world: World | None = None,
         allow_code: bool = False,
         changed_data: bool = False,
-        report: Report = _silent,
+        report: Report = silent,
     ) -> tuple[Experiment, RunFolder]:
         """A run that was begun, with its own configuration, ready to go on.
 
@@ -201,9 +195,9 @@ class Experiment:
     def predict(self) -> Columns:
         """For each instance its class and the probability of every class, as `glws predict` writes them."""
         data = self.data
-        return prediction_columns(self.predictor, data.whole.instances, own_groups(data), data.rows, data.classes)
+        return prediction_columns(self.predictor, data.whole.instances, data.whole.groups, data.rows, data.classes)
 
-    def label(self, report: Report = _silent) -> Columns:
+    def label(self, report: Report = silent) -> Columns:
         """For each instance of each group its posterior given the weak label, as `glws label` writes them."""
         return label_columns(self.predictor, self.data, report)
 
@@ -231,7 +225,7 @@ class Experiment:
         self._keep_scaling(run)
         return run
 
-    def finish(self, run: RunFolder, observer: Observer | None = None, report: Report = _silent) -> Outcome:
+    def finish(self, run: RunFolder, observer: Observer | None = None, report: Report = silent) -> Outcome:
         """Trains to the end in the folder, from where it stands there, and writes scores and report."""
         world, mirror = self.training.world, TensorBoardMirror(run.path / "tensorboard", report)
         if world.is_first:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,13 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from glws._aliases import Report, silent
 from glws.data import Groups, augment, read_table
 from glws.data.augment import AUGMENTATIONS
 from glws.data.tables import read_description
 from glws.errors import CheckpointError, DataError, RunError
 from glws.experiment._config import DataConfig, ExperimentConfig, config_of
 from glws.experiment._content import CONTENT, INPUT, stored_content
-from glws.experiment._data import ExperimentData, experiment_data, own_groups, shape_of
+from glws.experiment._data import ExperimentData, experiment_data, shape_of
 from glws.experiment._experiment import SCALING, has_scaling
 from glws.experiment._model import experiment_model
 from glws.experiment._provenance import OnRead, warning
@@ -33,12 +34,6 @@ from glws.training import (
     ready,
     trained_weights,
 )
-
-Report = Callable[[str], None]
-
-
-def _silent(line: str) -> None:
-    """The usual report: none."""
 
 
 class FinishedRun(NamedTuple):
@@ -63,7 +58,7 @@ class FinishedRun(NamedTuple):
         scaling = run.read_tensors(SCALING) if has_scaling(run) else None
         return cls(run, config_of(run.config, allow_code), tuple(str(name) for name in classes), scaling)
 
-    def predict(self, table: Path | None = None, allow_code: bool = False, report: Report = _silent) -> Columns:
+    def predict(self, table: Path | None = None, allow_code: bool = False, report: Report = silent) -> Columns:
         """For each instance its class and the probability of every class (`prediction_columns`).
 
         `table` describes the instances; it needs no weak labels, and those the run was trained on need not be there any
@@ -71,7 +66,7 @@ class FinishedRun(NamedTuple):
         """
         if table is None:
             data = self.data(None, allow_code, report)
-            instances, groups, rows = data.whole.instances, own_groups(data), data.rows
+            instances, groups, rows = data.whole.instances, list(data.whole.groups), data.rows
         else:
             found = read_table(table, allow_code=allow_code)
             self.on_read(report)(str(table), found.data_hash())
@@ -82,7 +77,7 @@ class FinishedRun(NamedTuple):
         predictor = self.predictor(shape_of(instances), allow_code, report)
         return prediction_columns(predictor, instances, groups, rows, self.classes)
 
-    def label(self, table: Path | None = None, allow_code: bool = False, report: Report = _silent) -> Columns:
+    def label(self, table: Path | None = None, allow_code: bool = False, report: Report = silent) -> Columns:
         """For each instance of each group its posterior given its weak label (`label_columns`).
 
         `table` describes other data with weak labels; without one the run's own are taken.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from glws._aliases import Report
 from glws.data import Groups, Instances
 from glws.errors import DataError
 from glws.evaluation import balanced_posterior
@@ -22,7 +23,6 @@ ERROR = "approximation_error"
 
 Columns = dict[str, Any]
 """A table to write: names and columns of one length."""
-Report = Callable[[str], None]
 
 
 def prediction_columns(
