@@ -20,6 +20,7 @@ LAYERS = [
     "objective",
     "evaluation",
     "data",
+    "selection",
     "models",
     "methods",
 ]

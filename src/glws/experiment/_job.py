@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from glws._files import write_text
-from glws.data import check_learnable, names_are_identified
+from glws.data import check_learnable
 from glws.errors import RunError
 from glws.evaluation import scores
 from glws.experiment._config import JobConfig, config_of
@@ -23,6 +23,7 @@ from glws.experiment._model import job_model, published_model
 from glws.experiment._provenance import OnRead, as_facts, keep_hashes, refusing, stored_hashes, warning
 from glws.methods import AbstractMethod, build_method
 from glws.report import page
+from glws.selection import names_are_identified
 from glws.training import (
     Fitted,
     Observer,
