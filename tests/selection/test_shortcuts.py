@@ -1,4 +1,4 @@
-"""`identify` on the tasks of rsbench (NeurIPS 2024), whose reasoning shortcuts are counted, and what it says in words."""
+"""`identify` on tasks of rsbench (NeurIPS 2024), whose reasoning shortcuts are counted, and what it says in words."""
 
 from collections.abc import Callable, Sequence
 from itertools import product

@@ -72,6 +72,11 @@ FloatArray = npt.NDArray[np.float64]
 class AbstractQuestion(ABC):
     """What some groups say about class maps."""
 
+    @property
+    def is_pairwise(self) -> bool:
+        """Whether a map is allowed as soon as it is for any two classes, the others left open."""
+        return False
+
     @abstractmethod
     def allows(self, image: IntArray) -> bool | None:
         """Whether w(f(y)) >= w(y) in these groups for all labelings y of decided classes; None: not decided."""
@@ -83,6 +88,11 @@ class NameTable(AbstractQuestion):
 
     may: BoolArray
     apart: BoolArray
+
+    @property
+    def is_pairwise(self) -> bool:
+        """Always."""
+        return True
 
     def allows(self, image: IntArray) -> bool | None:
         """By the two tables."""
@@ -97,6 +107,11 @@ class Tables(AbstractQuestion):
     """The log-weights of all labelings of groups of one size, [groups, classes, ..., classes]."""
 
     log_weights: FloatArray
+
+    @property
+    def is_pairwise(self) -> bool:
+        """In groups of two."""
+        return self.log_weights.ndim <= 3
 
     def allows(self, image: IntArray) -> bool | None:
         """Entry by entry."""
@@ -220,11 +235,16 @@ class Labelings(AbstractQuestion):
     known: dict[tuple[int, ...], float] = field(default_factory=dict)
     """The log-weights that have been asked for."""
 
+    @property
+    def is_pairwise(self) -> bool:
+        """If no labeling has more than two classes."""
+        return all(len(set(labels)) <= 2 for labels in self.labelings)
+
     def allows(self, image: IntArray) -> bool | None:
         """One by one."""
         for labels in self.labelings:
             names = tuple(image[list(labels)].tolist())
-            if OPEN not in names and self._log_weight(names) < self._log_weight(labels) - CLOSE:
+            if min(names) >= 0 and self._log_weight(names) < self._log_weight(labels) - CLOSE:
                 return False
         return True
 

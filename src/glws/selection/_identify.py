@@ -215,8 +215,8 @@ def _with_all_maps(
         pass
     if settling == []:
         return replace(found, is_identified=True, num_shortcuts=0)
-    shortcuts = [image for image in maps if search.answer(image)]
     others = [image for image in maps[len(known) :] if search.answer(image)]
+    shortcuts = known + others
     own = np.arange(found.num_classes)
     return replace(
         found,
@@ -320,7 +320,7 @@ def _labeling(
     Empty for a long group, and where feasibility was not decided.
     """
     if truth is not None and bool((truth[members] >= 0).all()):
-        return truth[members].tolist()  # type: ignore[no-any-return]
+        return truth[members].tolist()
     labels: list[int] = []
     if len(members) > LONGEST_WITNESS:
         return labels

@@ -7,13 +7,13 @@ are completed class by class, and given up as soon as a question forbids what is
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 
-from glws.kinds._class_maps import OPEN, AbstractQuestion, BoolArray, IntArray, are_allowed, identity
+from glws.kinds._class_maps import NEVER, OPEN, AbstractQuestion, BoolArray, IntArray, are_allowed, identity
 
-MOST_CHECKS = 20_000
+MOST_CHECKS = 10_000
 """A search asks about so many maps, decided in part or in full, and is stopped then."""
 MOST_SETS = 12
 """Of so many classes the smallest set that settles everything is found by trying all sets."""
@@ -125,9 +125,28 @@ class Search:
 
     def count(self) -> tuple[int, bool]:
         """How many maps no question forbids, the identity among them, and whether all of them are decided."""
-        self._counted: dict[tuple[object, ...], int] = {}
-        self._is_decided = True
-        return self._count(self.nothing()), self._is_decided
+        self._is_decided, total = True, 1
+        for part in self._parts():
+            self._counted: dict[tuple[object, ...], int] = {}
+            image = np.full(self.num_classes, NEVER)
+            image[part] = OPEN
+            total *= self._count(image)
+        return total, self._is_decided
+
+    def _parts(self) -> list[list[int]]:
+        """Classes whose names have nothing to do with those of other parts; only known where pairs tell everything."""
+        if not all(question.is_pairwise for question in self.asked):
+            return [self.classes]
+        parts: list[list[int]] = []
+        for number in self.classes:
+            linked = [part for part in parts if any(self._are_linked(number, other) for other in part)]
+            parts = [part for part in parts if part not in linked]
+            parts.append([*(other for part in linked for other in part), number])
+        return parts
+
+    def _are_linked(self, left: int, right: int) -> bool:
+        names = product(np.flatnonzero(self.may[left]).tolist(), np.flatnonzero(self.may[right]).tolist())
+        return any(not self._fits({left: name, right: other}) for name, other in names)
 
     def _count(self, image: IntArray) -> int:
         """Completions of a map. Maps that exchanges turn into one another have as many."""
