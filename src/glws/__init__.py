@@ -14,10 +14,15 @@ from glws.kinds import UNKNOWN as UNKNOWN
 
 if TYPE_CHECKING:
     from glws.estimator import WeakClassifier as WeakClassifier
+    from glws.selection import identify as identify
 
 
 def __getattr__(name: str) -> Any:
-    """`WeakClassifier`, imported when it is asked for: scikit-learn is not, before that."""
+    """`WeakClassifier` and `identify`, imported when they are asked for: scikit-learn is not, before that."""
+    if name == "identify":
+        from glws.selection import identify
+
+        return identify
     if name == "WeakClassifier":
         from glws.estimator import WeakClassifier
 

@@ -58,6 +58,20 @@ def test_findings_can_be_had_as_json(described: Path, capsys: pytest.CaptureFixt
     assert [finding["check"] for finding in findings] == ["single instances"]
 
 
+def test_classes_that_can_be_exchanged_are_mentioned_with_what_settles_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pairs.csv").write_text("pair,f1,same\na,0.1,1\na,0.3,1\nb,0.2,0\nb,0.5,0\n")
+    (tmp_path / "pairs.yaml").write_text(
+        "data: pairs.csv\nfeatures: [f1]\nclasses: [cat, dog]\ngroup: pair\nkind: pair_similarity\nweak: {same: same}\n"
+    )
+    assert run(["doctor", str(tmp_path / "pairs.yaml")]) == 0
+    assert (
+        "warning: the weak labels do not identify the classes: 'cat' and 'dog' can be exchanged; "
+        "one labeled instance of either settles it; for example PairSimilarity, group b: ('cat', 'dog') may as well be ('dog', 'cat')\n"
+    ) in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -8,16 +8,14 @@ import torch
 from torch import Tensor
 
 from glws.automata import Automaton
-from glws.data import Finding, Groups, WeakDataset, examine, names_are_identified
+from glws.data import Finding, Groups, WeakDataset, examine
 from glws.data._distinct import Distinct
 from glws.data._doctor import CHECKS, _parts, approximate_answers
 from glws.inference import Automata
 from glws.kinds import (
     AbstractSupervision,
     ClassCounts,
-    Constraints,
     Labels,
-    PairComparison,
     PairSimilarity,
     PartialLabels,
     Proportions,
@@ -92,40 +90,10 @@ def test_a_prior_that_contradicts_the_counts_is_mentioned() -> None:
     assert "contradicting rates" not in found(agreeing, BINARY)
 
 
-def test_labels_known_only_up_to_their_names_are_mentioned() -> None:
-    data = WeakDataset(torch.zeros(4, 1), [[0, 1], [2, 3]], PairSimilarity.of([1, 0], 2))
-    assert (
-        "do not identify which of the classes 'benign' and 'malignant' is which"
-        in found(data, BINARY)["exchangeable classes"].message
-    )
-    settled = [PairSimilarity.of([1, 0], 2), Labels.of([1], 2)]
-    with_one_label = WeakDataset(torch.zeros(4, 1), [[[0, 1], [2, 3]], [[0]]], settled)
-    assert "exchangeable classes" not in found(with_one_label, BINARY)
-
-
-def test_names_are_known_when_some_group_tells_all_classes_apart_however_late() -> None:
-    def last(sentence: str) -> WeakDataset:
-        sentences = [*["y[0] == y[1]"] * 49, sentence]
-        return WeakDataset(torch.zeros(2, 1), [[0, 1]] * 50, Constraints.of(sentences, 3), check=False)
-
-    assert not names_are_identified(last("y[0] != y[1]"))
-    assert not names_are_identified(last("y[0] == 2"))
-    assert names_are_identified(last("y[0] == 2 and y[1] == 0"))
-
-
-def test_classes_that_can_all_be_exchanged_are_mentioned_at_once() -> None:
-    data = WeakDataset(torch.zeros(2, 1), [[0, 1]], Constraints.of(["count(3) == 1"], 4), check=False)
-    assert "which of the classes '0', '1' and '2' is which" in found(data, list("0123"))["exchangeable classes"].message
-    pairs = WeakDataset(torch.zeros(2, 1), [[0, 1]], PairSimilarity.of([True], num_classes=5))
-    assert [finding.check for finding in examine(pairs, list("abcde"))].count("exchangeable classes") == 1
-
-
 def test_groups_are_asked_about_in_pieces_that_fit_however_long_one_of_them_is() -> None:
     sizes = torch.tensor([*range(2, 1002), 800_000, 800_000])
     data = Distinct.of(Proportions.of([*[1] * 1000, 1, 2]), sizes)
     assert [len(piece.lengths) for piece in data.pieces()] == [20, 40, 80, 160, 320, 380, 1, 1]
-    groups = [torch.tensor([0, 1])] * 3000 + [torch.arange(8000)]
-    assert names_are_identified(WeakDataset(torch.zeros(8000, 1), groups, Proportions.of([1] * 3001), check=False))
 
 
 def in_bags(size: int, weak: AbstractSupervision) -> WeakDataset:
@@ -223,15 +191,6 @@ def test_large_groups_are_examined_without_automata_or_padding() -> None:
     labeled = torch.bincount(torch.bucketize(some, sizes[1:], right=True), minlength=5001)
     too_many = (labeled > beside.low).nonzero()[:, 0].tolist()
     assert found(contradicted, BINARY)["contradictions"].groups == tuple(too_many)
-
-
-def test_a_constant_classifier_that_satisfies_everything_is_mentioned() -> None:
-    pairs = [[0, 1], [2, 3]]
-    literal = WeakDataset(torch.zeros(4, 1), pairs, PairComparison.of([0, 0], 2, ties="paper"))
-    finding = found(literal, BINARY)["constant classifier"]
-    assert "predicting 'benign' or 'malignant' for every instance satisfies" in finding.message
-    ours = WeakDataset(torch.zeros(4, 1), pairs, PairComparison.of([0, 0], 2))
-    assert "constant classifier" not in found(ours, BINARY)
 
 
 def test_errors_come_before_warnings_and_notes() -> None:

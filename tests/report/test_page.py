@@ -164,6 +164,13 @@ def test_what_was_known_is_shown_in_words_sizes_and_a_drawing() -> None:
     assert [base64.b64decode(drawing.split(",")[1]).decode() for drawing in drawings] == [DRAWING]
 
 
+def test_what_the_weak_labels_leave_open_is_said_with_what_was_known() -> None:
+    said = ("cat and dog can be exchanged", "one labeled instance of either settles it")
+    document = page([small_run(identifiability=said)])
+    assert f"Which class is which: {said[0]}; {said[1]}." in document
+    assert "Which class is which" not in page([small_run()])
+
+
 def test_images_are_shown_as_images_and_tables_as_values() -> None:
     read = PageReader(page([small_run()]))
     assert sum(source.startswith("data:image/png;base64,") for source in read.values("src")) == 3

@@ -28,10 +28,14 @@ def doctor(
     check_description(data)
     from glws.data import Finding, column_remarks, examine
     from glws.data.tables import read_description, read_table
+    from glws.selection import identify
 
     table = read_table(data, allow_code=allow_code)
     names = [block.group_names.tolist() for block in table.blocks]
-    findings = examine(table.dataset(check=False), table.classes, names)
+    dataset = table.dataset(check=False)
+    findings = examine(dataset, table.classes, names)
+    if not any(finding.level == "error" for finding in findings):
+        findings += identify(dataset).findings(table.classes, names)
     findings += [Finding("warning", "columns", line) for line in column_remarks(table, read_description(data))]
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in findings], indent=2))

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, groupby, zip_longest
+from itertools import combinations, zip_longest
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from glws.data._dataset import WeakDataset
@@ -21,6 +21,7 @@ from glws.data._distinct import FEW_GROUPS, MOST_NUMBERS, Distinct
 from glws.data._groups import Groups
 from glws.data._propagation import Constraint, Verdict, are_disjoint, decide
 from glws.kinds import AbstractSupervision
+from glws.kinds._class_maps import exchangeable_sets, joined, questions
 from glws.kinds._narrowing import Narrowed
 
 MOST_ASKED = 50_000_000
@@ -94,25 +95,14 @@ def examine(
 
     `group_names` are what messages call the groups of each kind; without them they go by number.
 
-    >>> from glws.kinds import PairComparison
-    >>> pairs = WeakDataset(torch.zeros(4, 1), [[0, 1], [2, 3]], PairComparison.of([0, 0], 2, ties="paper"))
-    >>> [finding.check for finding in examine(pairs, ["negative", "positive"])]
-    ['constant classifier']
+    >>> from glws.kinds import Proportions
+    >>> bags = WeakDataset(torch.zeros(4, 1), [[0, 1], [2, 3]], Proportions.of([1, 3]), check=False)
+    >>> [finding.check for finding in examine(bags, ["negative", "positive"])]
+    ['infeasible groups']
     """
     parts, size = _parts(data, group_names), len(data.instances)
     findings = dict.fromkeys(finding for check in CHECKS for finding in check(parts, size, classes))
     return sorted(findings, key=lambda finding: ("error", "warning", "note").index(finding.level))
-
-
-def names_are_identified(data: WeakDataset) -> bool:
-    """Whether no two classes can be exchanged in all that is known; where some can, predictions may be right but for
-    their names, and `matched_accuracy` is what tells.
-
-    >>> from glws.kinds import PairSimilarity
-    >>> names_are_identified(WeakDataset(torch.zeros(4, 1), [[0, 1], [2, 3]], PairSimilarity.of([True, False])))
-    False
-    """
-    return next(_exchangeable(_parts(data), data.weak[0].num_classes), None) is None
 
 
 def _parts(data: WeakDataset, group_names: Sequence[Sequence[object]] | None = None) -> list[Part]:
@@ -297,7 +287,11 @@ def equal_shares(parts: Sequence[Part], size: int, classes: Sequence[str]) -> It
 
 def _tell_classes_apart(parts: Sequence[Part], num_classes: int) -> bool:
     """Whether there are two classes that cannot be exchanged."""
-    return num_classes > MOST_CLASSES or len(list(_exchangeable(parts, num_classes))) < num_classes - 1
+    if num_classes > MOST_CLASSES:
+        return True
+    pieces = [piece for part in parts for piece in part.distinct.pieces()]
+    asked = joined([question for piece in pieces for question in questions(piece.weak, piece.lengths)])
+    return exchangeable_sets(asked, range(num_classes), num_classes) != [list(range(num_classes))]
 
 
 def _common_shares(part: Part) -> Float[Tensor, "classes"] | None:
@@ -310,79 +304,6 @@ def _common_shares(part: Part) -> Float[Tensor, "classes"] | None:
     gaps = (counts - share * sizes).abs()
     rounding = torch.where(counts == counts.round(), (ROUNDED * sizes).clamp_max(0.5), 0.0) + 1e-6
     return share if bool((gaps < rounding).all()) else None
-
-
-def exchangeable_classes(parts: Sequence[Part], size: int, classes: Sequence[str]) -> Iterator[Finding]:
-    """Classes that all weak labels treat alike: nothing can tell which is which."""
-    for first, pairs in groupby(sorted(_exchangeable(parts, len(classes))), key=lambda pair: pair[0]):
-        names = _listed([repr(classes[number]) for number in (first, *(other for _, other in pairs))])
-        message = (
-            f"the weak labels do not identify which of the classes {names} is which: predictions may be right but for "
-            "the names of these classes; a few true labels fix this"
-        )
-        yield Finding("warning", "exchangeable classes", message)
-
-
-def _exchangeable(parts: Sequence[Part], num_classes: int) -> Iterator[tuple[int, int]]:
-    """Classes that can be exchanged without changing any likelihood, each with the first that it is like.
-
-    Whoever is like the first of a set is like all of it: (a c) is (a b)(b c)(a b).
-    """
-    firsts: list[int] = []
-    for number in range(min(num_classes, MOST_CLASSES)):
-        like = next((first for first in firsts if _can_be_exchanged(parts, first, number, num_classes)), None)
-        if like is None:
-            firsts.append(number)
-        else:
-            yield like, number
-
-
-def _can_be_exchanged(parts: Sequence[Part], left: int, right: int, num_classes: int) -> bool:
-    """Whether two classes are alike to every group, for predictions at random."""
-    usual = torch.arange(num_classes)
-    exchanged = usual.clone()
-    exchanged[[left, right]] = usual[[right, left]]
-    return all(
-        torch.allclose(_at_random(piece, usual), _at_random(piece, exchanged), rtol=1e-9, atol=1e-9)
-        for piece in _in_turn(parts)
-    )
-
-
-def _at_random(piece: Distinct, order: Int[Tensor, "classes"]) -> Float[Tensor, "groups"]:
-    """Log-likelihoods for predictions at random, always the same ones, with the classes in this order."""
-    shape = (len(piece.lengths), max(piece.lengths.tolist(), default=0), len(order))
-    random = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64).log_softmax(-1)
-    return piece.weak.infer(random[..., order], piece.lengths).log_likelihood
-
-
-def constant_classifiers(parts: Sequence[Part], size: int, classes: Sequence[str]) -> Iterator[Finding]:
-    """Classes that could be predicted everywhere without contradicting anything."""
-    names = [repr(name) for number, name in enumerate(classes) if _satisfies_best(parts, number, len(classes))]
-    if names:
-        message = (
-            f"predicting {_listed(names, last=' or ')} for every instance satisfies every weak label as well as any "
-            "labeling does: training may end there; add other groups, true labels or a class prior"
-        )
-        yield Finding("warning", "constant classifier", message)
-
-
-def _satisfies_best(parts: Sequence[Part], number: int, num_classes: int) -> bool:
-    """Whether each group of this class alone is possible and has the largest weight of all labelings."""
-    always = torch.full((num_classes,), -torch.inf, dtype=torch.float64)
-    always[number] = 0.0
-    if not all(_may_be_constant(part.distinct, number) for part in parts):
-        return False
-    return all(
-        bool((piece.weak.infer(piece.filled(always), piece.lengths).log_z >= most - 1e-9).all())
-        for piece in _in_turn(parts)
-        for most in [piece.weak.best_log_weight(piece.lengths)]
-    )
-
-
-def _may_be_constant(distinct: Distinct, number: int) -> bool:
-    allowed = torch.zeros(int(distinct.lengths.sum()), distinct.weak.num_classes, dtype=torch.bool)
-    allowed[:, number] = True
-    return bool(distinct.weak.narrowed(allowed, distinct.lengths).possible.all())
 
 
 def approximate_answers(parts: Sequence[Part], size: int, classes: Sequence[str]) -> Iterator[Finding]:
@@ -416,8 +337,6 @@ CHECKS: tuple[Check, ...] = (
     silent_classes,
     rates,
     equal_shares,
-    exchangeable_classes,
-    constant_classifiers,
     approximate_answers,
 )
 """Every check, in the order in which their findings are reported within a level."""

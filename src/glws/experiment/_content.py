@@ -22,6 +22,7 @@ from glws.experiment._words import learned_from
 from glws.inference import Posterior
 from glws.kinds import AbstractSupervision
 from glws.report import Example, Instance, KnownPart, RunContent, Section, Surprise
+from glws.selection import identify
 from glws.training import Evaluation, Fitted, RunFolder, in_short, posteriors, posteriors_of
 
 NUM_EXAMPLES, NUM_SURPRISES, NUM_MEMBERS, NUM_DESCRIBED, NUM_FEATURES = 12, 6, 32, 5, 8
@@ -53,6 +54,7 @@ def run_content(run: RunFolder, data: ExperimentData, fitted: Fitted, found: Map
         examples=tuple(_examples(data, groups)),
         surprising=tuple(_surprises(data, groups)),
         warnings=tuple(in_short(fitted.warnings)),
+        identifiability=tuple(identify(data.train).describe(data.classes)),
     )
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from glws._aliases import Report, silent
 from glws._files import write_text
-from glws.data import WeakDataset, check_learnable, names_are_identified
+from glws.data import WeakDataset, check_learnable
 from glws.errors import RunError
 from glws.experiment._config import ExperimentConfig, config_of
 from glws.experiment._content import run_content, store_content, store_input
@@ -24,6 +24,7 @@ from glws.experiment._provenance import OnRead, as_facts, keep_hashes, refusing,
 from glws.experiment._tables import Columns, label_columns, prediction_columns
 from glws.methods import AbstractMethod, build_method, default_method
 from glws.report import RunContent, page
+from glws.selection import names_are_identified
 from glws.training import (
     Fitted,
     Observer,

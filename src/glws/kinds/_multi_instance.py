@@ -134,7 +134,7 @@ class MultiInstance(LearnsNoise):
 
     def form(self, lengths: Int[Tensor, "groups"]) -> AbstractForm:
         """In closed form."""
-        counted, marks = self.counted.expand(len(self), -1), _log_marks(self.present, self.flip)
+        counted, marks = self.counted.expand(len(self), -1), log_marks(self.present, self.flip)
         if self.share is None:
             return PresenceWeights(counted, marks)
         rates_of_reports = self._log_chances(lengths).to(marks)
@@ -174,7 +174,7 @@ class MultiInstance(LearnsNoise):
 
     def narrowed(self, allowed: Bool[Tensor, "members classes"], lengths: Int[Tensor, "groups"]) -> Narrowed:
         """None, any number, or at least one of the counted classes."""
-        none, some = (_log_marks(self.present, self.flip) > -torch.inf).unbind(1)
+        none, some = (log_marks(self.present, self.flip) > -torch.inf).unbind(1)
         return by_counted(allowed, lengths, self.counted, (~none).long(), some * lengths)
 
     def best_log_weight(self, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
@@ -272,12 +272,12 @@ class PresentClasses(LearnsNoise):
 
     def narrowed(self, allowed: Bool[Tensor, "members classes"], lengths: Int[Tensor, "groups"]) -> Narrowed:
         """None, any number, or at least one of each class."""
-        none, some = (_log_marks(self.present, self.flip) > -torch.inf).unbind(2)
+        none, some = (log_marks(self.present, self.flip) > -torch.inf).unbind(2)
         return by_counts(allowed, lengths, torch.arange(self.num_classes), ~none, some * lengths[:, None])
 
     def best_log_weight(self, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
         """At most the larger of the weights of none and of some, class by class."""
-        return _log_marks(self.present, self.flip).double().amax(2).sum(1)
+        return log_marks(self.present, self.flip).double().amax(2).sum(1)
 
     def solved_by(self, method: str) -> PresentClasses:
         """Itself: sets are always answered exactly."""
@@ -307,7 +307,7 @@ def _wrong(truth: Bool[Tensor, "*shape"], flip: Float[Tensor, "2"], generator: t
     return torch.rand(truth.shape, generator=generator) < flip[truth.long()]
 
 
-def _log_marks(marks: Int[Tensor, "*shape"], flip: Float[Tensor, "2"]) -> Float[Tensor, "*shape 2"]:
+def log_marks(marks: Int[Tensor, "*shape"], flip: Float[Tensor, "2"]) -> Float[Tensor, "*shape 2"]:
     """log p(mark | none), log p(mark | some); 0 where nothing is known."""
     return torch.where(marks[..., None] < 0, 0.0, log_report(marks == 1, flip))
 
@@ -320,7 +320,7 @@ def _log_mark(mark: int, truth: bool, flip: Float[Tensor, "2"]) -> float:
 @lru_cache(maxsize=4096)
 def _set_automaton(marks: tuple[int, ...], flip: tuple[float, float]) -> Automaton:
     """Remembers, as the bits of a number, which classes it has seen, of those for which it makes a difference."""
-    table = _log_marks(torch.tensor(marks), torch.tensor(flip, dtype=torch.float64)).tolist()
+    table = log_marks(torch.tensor(marks), torch.tensor(flip, dtype=torch.float64)).tolist()
     allowed = [number for number, (_, some) in enumerate(table) if some > -math.inf]
     bits = {number: 1 << number for number in allowed if marks[number] >= 0}
 

@@ -91,7 +91,8 @@ class RunContent:
     `facts` are versions, seed, device and the like; `config` may be nested, its leaves are plain values. `learned_from`
     is what follows "Learned from" ("143 bags, no single label seen"). `metrics` are the rows of the metrics log, the
     last one last: `epoch` and `step` say where, all other numbers are drawn as curves. `scores` and `weak_scores` are
-    those of the last epoch (`glws.evaluation`, as dicts), None where they were not measured. `confusion`
+    those of the last epoch (`glws.evaluation`, as dicts), None where they were not measured. `identifiability` is
+    what `glws.identify` says of the weak labels, empty if it was not asked. `confusion`
     [classes, classes] counts true classes in rows and predicted ones in columns. `sections` are a user's own. What does
     not fit together raises `DataError`; NaN and infinite values are fine, a report must be able to show a run that went
     wrong.
@@ -117,6 +118,7 @@ class RunContent:
     surprising: tuple[Surprise, ...] = ()
     warnings: tuple[str, ...] = ()
     sections: tuple[Section, ...] = ()
+    identifiability: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         classes = len(self.classes)
