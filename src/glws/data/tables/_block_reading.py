@@ -203,7 +203,7 @@ def _of_each_class(
 def _vectors(
     row_batch: RowBatch, how: str, name: str, column: str, classes: ClassNames
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    values, missing = row_batch.cells[column]
+    values, missing = row_batch.cells[column].values, row_batch.cells[column].missing
     if values.ndim != 2 or values.shape[1] != len(classes.names):
         raise DataError(
             f"{row_batch.file}: {name} needs a list of {len(classes.names)} columns, one for each class, or a column "

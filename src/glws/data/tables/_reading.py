@@ -230,11 +230,12 @@ def finite_numbers(row_batch: RowBatch, name: str) -> NDArray[np.floating[Any]]:
     Empty cells, what is no number, infinities and what float32 takes for infinite are refused.
     """
     row_batch.refuse_missing(name)
-    values = row_batch.cells[name].values
-    numbers = values.astype(np.float32) if np.can_cast(values.dtype, np.float32) else row_batch.numbers(name)
+    cells = row_batch.cells[name]
+    is_narrow = cells.is_numeric and np.can_cast(cells.values.dtype, np.float32)
+    numbers = cells.values.astype(np.float32) if is_narrow else row_batch.numbers(name)
     row_batch.refuse(
         rows_with_any(~(np.abs(numbers) <= LARGEST)),
-        lambda row: f"column {name} must be a finite number, found {shown(values[row])}",
+        lambda row: f"column {name} must be a finite number, found {shown(cells.values[row])}",
     )
     return numbers
 
