@@ -19,6 +19,7 @@ from glws.errors import ConfigError, DataError
 from glws.evaluation import balanced_posterior
 from glws.inference._problem import skip_nan_check
 from glws.methods import GLWS, AbstractMethod, Epoch, Outputs, Progress, Setup, State, Step
+from glws.training._checkpoint import Snapshots
 from glws.training._config import TrainingConfig
 from glws.training._devices import DeviceInstances, batch_on, chosen_device, on_device, repeatable, seed_global
 from glws.training._evaluate import AT_ONCE, Labeled, Predict, group_probs_of, held_out_scores, labeled_scores
@@ -32,7 +33,6 @@ from glws.training._observer import Observer
 from glws.training._order import Order
 from glws.training._schedule import build_optimizer, learning_rate, set_learning_rate
 from glws.training._signals import StopSignals
-from glws.training._snapshot import Snapshots
 from glws.training._step_graphs import StepGraphs
 from glws.training._world import World
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 
+from glws._files import physical_memory
 from glws.data.tables._cells import RowBatch
 from glws.errors import DataError
 
@@ -70,15 +70,8 @@ class DecodedSize:
 
 def check_memory(path: Path, size: int) -> None:
     """Raises `DataError` when `size` bytes are more than this machine has, before anything tries to get them."""
-    available = _physical_memory()
+    available = physical_memory()
     if available is not None and size > available:
         raise DataError(
             f"{path}: needs {size / 2**30:,.1f} GiB of memory, this machine has {available / 2**30:,.1f} GiB"
         )
-
-
-def _physical_memory() -> int | None:
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return None
