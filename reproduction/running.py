@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from glws._seeds import derived_generator
-from glws.data import Groups, Source, WeakDataset, load
+from glws.data import Groups, Source, WeakDataset, instance_shape, load
 from glws.data.weaken import positive_scores
 from glws.errors import RunError
 from glws.evaluation import scores
@@ -192,8 +192,9 @@ def _trained(
     observer: Observer | None,
 ) -> Fitted:
     train, held_out = data
-    shape = train.instances.take(torch.zeros(1, dtype=torch.int64)).shape[1:]
-    model = build(made.model, shape, one.num_classes, derived_generator("cpu", run.seed, "model"))
+    model = build(
+        made.model, instance_shape(train.instances), one.num_classes, derived_generator("cpu", run.seed, "model")
+    )
     return fit(
         model,
         train,

@@ -12,7 +12,18 @@ import torch
 from torch import Tensor
 
 from glws._seeds import derived_generator
-from glws.data import DataHash, Groups, ShardInstances, Table, WeakDataset, load, not_held_out, read_table, split
+from glws.data import (
+    DataHash,
+    Groups,
+    ShardInstances,
+    Table,
+    WeakDataset,
+    instance_shape,
+    load,
+    not_held_out,
+    read_table,
+    split,
+)
 from glws.data.augment import AUGMENTATIONS, Views, views
 from glws.data.weaken import simulated
 from glws.errors import ConfigError, DataError
@@ -93,7 +104,7 @@ def _from_source(config: DataConfig, seed: int) -> JobData:
         whole=data,
         classes=asked.classes,
         look=_views(config.views, config.source),
-        input_shape=_shape(data),
+        input_shape=instance_shape(data.instances),
         test=Labeled.of(asked.test.inputs, asked.test.labels),
         labels=torch.as_tensor(asked.train.labels) if is_whole else None,
         folded=(1, 8, 8) if config.source == "digits" else None,
@@ -121,7 +132,7 @@ def _from_table(config: DataConfig, scaling: Mapping[str, Tensor] | None, world:
         whole=data,
         classes=table.classes,
         look=_views(config.views, "tables"),
-        input_shape=_shape(data),
+        input_shape=instance_shape(data.instances),
         test=test,
         labels=None if table.labels is None else torch.as_tensor(table.labels),
         feature_names=table.feature_names,
@@ -187,10 +198,6 @@ def _test_here(test: Labeled) -> Labeled | None:
     numbers = torch.arange(len(test.instances))
     here = numbers[test.instances.is_here(numbers)]
     return Labeled.of(test.instances.values, test.labels[here]) if len(here) else None
-
-
-def _shape(data: WeakDataset) -> tuple[int, ...]:
-    return tuple(data.instances.take(torch.zeros(1, dtype=torch.int64)).shape[1:])
 
 
 def _views(wanted: str, usual: str) -> Views:

@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from glws.data import Groups, Instances, read_table
+from glws._messages import one_line
+from glws.data import Groups, Instances, instance_shape, read_table
 from glws.data.augment import AUGMENTATIONS, Views, views
 from glws.data.tables import read_description
 from glws.errors import CheckpointError, DataError, RunError
@@ -23,7 +24,7 @@ from glws.experiment._data import JobData, job_data
 from glws.experiment._job import SCALING
 from glws.experiment._model import job_model
 from glws.experiment._provenance import OnRead, warning
-from glws.inference import Posterior
+from glws.inference import Posterior, real_instances
 from glws.methods import AbstractMethod, Outputs, State, build_method
 from glws.training import (
     CHECKPOINTS,
@@ -104,7 +105,7 @@ class Trained(NamedTuple):
         try:
             model.load_state_dict(_weights(self.run, report))
         except RuntimeError as error:
-            reason = " ".join(str(error).split())[:200]
+            reason = one_line(error)
             where = f"{self.run.path}: its network is not one for instances of shape {list(shape)}"
             raise RunError(f"{where}: {reason}") from error
         method, state = build_method(self.config.method.name, self.config.method.options), trained_state(self.run)
@@ -187,17 +188,13 @@ def predictions(
         used.check(found.classes, found.feature_names)
         instances, rows = found.instances(used.scaling), np.argsort(np.argsort(found.row_numbers))
         groups = [Groups(torch.from_numpy(block.offsets), torch.from_numpy(block.members)) for block in found.blocks]
-    predict = used.predictor(_shape(instances), allow_code, report)
+    predict = used.predictor(instance_shape(instances), allow_code, report)
     log_probs = log_probs_of(instances, predict).double()
     labels = balanced_posterior(log_probs, used.config.training.shares).argmax(1)
     order = np.argsort(rows, kind="stable")
     columns = {"row": rows, "label": _named(labels, used.classes), **_columns(log_probs.exp(), used.classes)}
     columns |= _columns_of_own_group(predict, instances, groups, used.classes)
     return {name: np.asarray(column)[order] for name, column in columns.items()}
-
-
-def _shape(instances: Instances) -> tuple[int, ...]:
-    return tuple(instances.take(torch.zeros(1, dtype=torch.int64)).shape[1:])
 
 
 def posterior_labels(
@@ -268,7 +265,7 @@ def _group_columns(
 def _piece(data: JobData, rows: Any, kind: int, groups: Tensor, members: Tensor, answer: Posterior) -> Columns:
     """The rows of some groups."""
     weak = data.whole.weak[kind]
-    real = torch.arange(members.shape[1]) < answer.lengths[:, None]
+    real = real_instances(members, answer.lengths)
     marginals = answer.marginals.double()[real]
     error = torch.zeros(len(groups)).double() if answer.error is None else answer.error.double()
     single = torch.where(answer.impossible[:, None], -1, answer.marginals.argmax(2))

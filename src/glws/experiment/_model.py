@@ -9,6 +9,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from torch import nn
 
+from glws._messages import one_line
 from glws._rules import Rule, rule_of, several
 from glws._seeds import derived_generator
 from glws.errors import ConfigError
@@ -92,7 +93,7 @@ def _own_model(
     try:
         made = getattr(importlib.import_module(module), name)(input_shape, num_classes, **options)
     except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise ConfigError(f"`model.name`: {path} cannot be made: {' '.join(str(error).split())[:200]}") from error
+        raise ConfigError(f"`model.name`: {path} cannot be made: {one_line(error)}") from error
     if not isinstance(made, nn.Module):
         raise ConfigError(f"`model.name`: {path} gave a {type(made).__name__}, not a torch module")
     return made

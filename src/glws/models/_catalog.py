@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 
+from glws._messages import hint
 from glws.errors import DataError
 from glws.models._lenet import LeNet5
 from glws.models._linear import Linear
@@ -62,11 +62,8 @@ def _options(make: Callable[..., nn.Module]) -> list[str]:
 
 
 def _check_known(what: str, name: str, known: Sequence[str] | dict[str, Any]) -> None:
-    if name in known:
-        return
-    near = get_close_matches(str(name).lower().replace("-", "_"), known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there {'is ' + ', '.join(known) if known else 'are none'}"
-    raise DataError(f"no {what} is called {name!r}; {hint}")
+    if name not in known:
+        raise DataError(f"no {what} is called {name!r}; {hint(name, known)}")
 
 
 def _check_sizes(input_shape: Sequence[int], num_classes: int) -> None:

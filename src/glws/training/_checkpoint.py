@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torch import Tensor
 
 from glws._files import remove_file, remove_partial
+from glws._messages import one_line
 from glws.errors import CheckpointError, FileError
 from glws.training._observer import TensorBoardMirror
 from glws.training._schedule import optimizer_tensors, restore_optimizer
@@ -276,7 +277,7 @@ def _put_back(training: Training, found: Saved) -> None:
         training.averaged_modules.load_state_dict(pieces["averaged_modules"])
         restore_optimizer(training.optimizer, pieces["optimizer"])
     except (RuntimeError, ValueError, KeyError) as error:
-        reason = " ".join(str(error).split())[:200]
+        reason = one_line(error)
         where = f"the checkpoint of step {found.step:,}"
         raise CheckpointError(f"{where} is of another network or method: {reason}") from error
     training.state.clear()

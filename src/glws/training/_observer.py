@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from glws._messages import one_line
 from glws.training._stored import Cell
 
 
@@ -56,7 +57,7 @@ class TensorBoardMirror:
             self._is_broken = True  # it is not installed: nobody asked for it
         except Exception as error:  # a convenience must not end a run of many hours
             self._is_broken = True
-            self._report(f"not shown in TensorBoard: {' '.join(str(error).split())[:200]}")
+            self._report(f"not shown in TensorBoard: {one_line(error)}")
 
     def close(self) -> None:
         """Writes what is left."""

@@ -26,6 +26,7 @@ from glws._files import (
     write_bytes,
     write_text,
 )
+from glws._messages import one_line
 from glws.errors import DataError, FileError
 
 # Plain values
@@ -206,7 +207,7 @@ def encoded(tensors: Mapping[str, Tensor]) -> bytes:
     try:
         return bytes(save({_name(name): _dense(tensor) for name, tensor in tensors.items()}))
     except (ValueError, KeyError, TypeError, RuntimeError, NotImplementedError) as error:
-        raise DataError(f"these tensors cannot be stored: {' '.join(str(error).split())[:200]}") from error
+        raise DataError(f"these tensors cannot be stored: {one_line(error)}") from error
 
 
 def decoded(content: bytes, path: Path) -> dict[str, Tensor]:
@@ -217,7 +218,7 @@ def decoded(content: bytes, path: Path) -> dict[str, Tensor]:
     try:
         return dict(load(content))
     except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError, OverflowError, AssertionError) as error:
-        what = " ".join(str(error).split())[:120]
+        what = one_line(error, 120)
         raise FileError(f"{path}: no sound safetensors file: {type(error).__name__} {what}") from None
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from glws.automata._language.meaning import NEEDS_LENGTH, Meaning, Members, Placed, Value, nearest
+from glws.automata._language.meaning import NEEDS_LENGTH, Meaning, Members, Placed, Value, guess
 from glws.automata._language.tokens import Token, tokens
 from glws.automata._language.tree import (
     COMPARISONS,
@@ -225,7 +225,7 @@ class _Parser:
 
     def _call(self, token: Token) -> Value:
         if token.text not in FUNCTIONS:
-            hint = nearest(token.text, (*FUNCTIONS, "length"))
+            hint = guess(token.text, (*FUNCTIONS, "length"))
             message = f"there is no function {token.text!r}{hint}; there are {', '.join(FUNCTIONS)}"
             raise self._error(message, token.column)
         bracket = self._advance()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from difflib import get_close_matches
 
+from glws._messages import hint
 from glws.data.sources._bundled import BUNDLED, load_bundled
 from glws.data.sources._files import data_folder
 from glws.data.sources._image_folder import load_imagenet100
@@ -41,8 +41,4 @@ def load(name: str, folder: str | os.PathLike[str] | None = None, verify: bool =
 def check_name(name: str) -> None:
     """Raises `DataError` for a name that is none of ours, with the nearest ones."""
     if name not in SOURCES:
-        near = get_close_matches(str(name).lower().replace("-", "_"), SOURCES, n=2)
-        raise DataError(
-            f"no data set is called {name!r}; {'did you mean' if near else 'there are'} "
-            f"{' or '.join(near) if near else ', '.join(SOURCES)}{'?' if near else ''}"
-        )
+        raise DataError(f"no data set is called {name!r}; {hint(name, SOURCES, '{}', 'there are')}")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from glws._messages import hint
 from glws.errors import DataError
 
 TRUTH = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
@@ -220,9 +220,7 @@ class ClassNames:
 
     def complaint(self, value: Any) -> str:
         """What to say about a cell that means no class."""
-        near = get_close_matches(_as_name(value), self.names, n=1, cutoff=0.5)
-        listed = ", ".join(self.names[:20]) + (", ..." if len(self.names) > 20 else "")
-        return f"no class is called {shown(value)}; " + (f"did you mean {near[0]}?" if near else f"there are {listed}")
+        return f"no class is called {shown(value)}; {hint(_as_name(value), self.names, '{}', 'there are')}"
 
 
 def _as_name(value: Any) -> str:
