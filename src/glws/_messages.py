@@ -1,4 +1,4 @@
-"""Parts of messages: what may have been meant, and an error of another library in one line."""
+"""Parts of messages: what may have been meant, an error of another library in one line, numbers with their nouns."""
 
 from __future__ import annotations
 
@@ -43,3 +43,12 @@ def one_line(error: BaseException, most: int = 200) -> str:
     ('first second', 'KeyError')
     """
     return " ".join(str(error).split())[:most] or type(error).__name__
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and a noun in the right form.
+
+    >>> counted(1, "group"), counted(1200, "group")
+    ('1 group', '1,200 groups')
+    """
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")

@@ -26,7 +26,6 @@ from glws.training import (
     trained_weights,
 )
 
-
 FIXTURES = Path(__file__).parent / "fixtures"
 
 

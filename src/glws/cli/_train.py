@@ -246,7 +246,8 @@ def _use_few_threads(job: Job) -> None:
 
 
 def _introduce(console: Console, job: Job) -> None:
-    from glws.experiment import counted, learned_from
+    from glws._messages import counted
+    from glws.experiment import learned_from
 
     data, training = job.data, job.training
     weights = sum(weight.numel() for weight in training.model.parameters())

@@ -20,5 +20,4 @@ from glws.experiment._labels import predictions as predictions
 from glws.experiment._model import job_model as job_model
 from glws.experiment._model import usual_model as usual_model
 from glws.experiment._model import usual_views as usual_views
-from glws.experiment._words import counted as counted
 from glws.experiment._words import learned_from as learned_from

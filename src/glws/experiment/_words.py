@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from glws._messages import counted
 from glws.data import WeakDataset
 from glws.kinds import Labels
 
@@ -17,12 +18,3 @@ def learned_from(data: WeakDataset) -> str:
     parts = [counted(len(weak), weak.noun) for weak in data.weak if not isinstance(weak, Labels)]
     labels = sum(int((weak.labels >= 0).sum()) for weak in data.weak if isinstance(weak, Labels))
     return ", ".join([*parts, counted(labels, "label") if labels else "no single label seen"])
-
-
-def counted(number: int, noun: str) -> str:
-    """A number and what it counts.
-
-    >>> counted(1, "bag"), counted(1200, "bag")
-    ('1 bag', '1,200 bags')
-    """
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -14,9 +14,8 @@ from glws.data.tables._cells import Cells, ClassNames, RowBatch, rows_with_any, 
 from glws.data.tables._description import BlockDescription, Columns, check_known
 from glws.data.tables._grouping import group_names, members_of, numbered
 from glws.data.tables._kinds import KINDS
-from glws.data.tables._stack import Stack
 from glws.data.tables._table import WeakBlock
-from glws.data.tables._table_file import ROWS_AT_ONCE, AbstractTableFile
+from glws.data.tables._table_file import ROWS_AT_ONCE, AbstractTableFile, Stack
 from glws.errors import DataError
 
 Integers = NDArray[np.int64]

@@ -22,9 +22,8 @@ from glws.data.tables._grouping import members_of, rearrange_rows, sorting_order
 from glws.data.tables._hashing import BlockHasher, ColumnHasher, TableHash, block_end, description_hash
 from glws.data.tables._parquet_file import ParquetFile
 from glws.data.tables._shard import Shard, shard_bounds
-from glws.data.tables._stack import Stack
 from glws.data.tables._table import Table
-from glws.data.tables._table_file import AbstractTableFile
+from glws.data.tables._table_file import AbstractTableFile, Stack
 from glws.errors import DataError
 
 FORMATS = {".csv": "text", ".tsv": "text", ".txt": "text", ".parquet": "parquet", ".pq": "parquet",
