@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glws._optional import needed
-from glws.data.tables._cells import Cells, RowBatch, TextCells
+from glws.data.tables._cells import RowBatch, TextCells
 from glws.data.tables._table_file import AbstractTableFile
 from glws.errors import DataError
 
@@ -72,10 +72,13 @@ class CsvFile(AbstractTableFile):
                 return
             lines, columns = found
             if len(lines) > header:
-                cells: dict[str, Cells] = {name: TextCells(column[header:]) for name, column in columns.items()}
-                yield RowBatch(str(self.path), "line", line + lines[header:], cells)
+                rest = {name: column[header:] for name, column in columns.items()}
+                yield self._row_batch(line + lines[header:], rest)
             header = 0 if len(lines) else header
             position, line = position + len(piece), line + piece.count(b"\n")
+
+    def _row_batch(self, lines: Integers, columns: dict[str, Any]) -> RowBatch:
+        return RowBatch(str(self.path), "line", lines, {name: TextCells(column) for name, column in columns.items()})
 
     def _pieces(self) -> Iterator[bytes]:
         """The file in pieces of whole rows; b"", at last, where a row does not end within the limit."""
@@ -112,6 +115,7 @@ class CsvFile(AbstractTableFile):
 
     def _read_by_csv(self, names: Sequence[str], position: int, line: int, header: int) -> Iterator[RowBatch]:
         """The rows from a position in the file on, which is a line of it, by Python; the header is passed over."""
+        arrow = needed("pyarrow", "pyarrow", "reading CSV")
         places = {name: self.columns.index(name) for name in names}
         with self._reader(position) as reader:
             if header:
@@ -124,8 +128,7 @@ class CsvFile(AbstractTableFile):
                 self._check_widths(kept, lines)
                 columns = list(zip(*kept, strict=True))
                 if columns:
-                    cells = {name: _cells(columns[place]) for name, place in places.items()}
-                    yield RowBatch(str(self.path), "line", lines, cells)
+                    yield self._row_batch(lines, {name: arrow.array(columns[place]) for name, place in places.items()})
 
     def _check_widths(self, rows: Rows, lines: Integers) -> None:
         if set(map(len, rows)) <= {len(self.columns)}:
@@ -271,11 +274,3 @@ def _without_empty(rows: Rows, lines: Integers) -> tuple[Rows, Integers]:
     if all(rows):
         return rows, lines
     return [row for row in rows if row], lines[[bool(row) for row in rows]]
-
-
-def _cells(column: tuple[str, ...]) -> Cells:
-    values = np.empty(len(column), object)
-    values[:] = column
-    if all(map(str.strip, column)):
-        return Cells(values, np.zeros(len(column), bool))
-    return Cells(values, np.array([not cell.strip() for cell in column], bool))
