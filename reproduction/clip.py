@@ -12,8 +12,7 @@ from glws.data import Source
 from glws.data.sources import data_folder
 from glws.data.weaken import ClipScorer
 from glws.errors import DataError
-from glws.training._checksummed import read_checksummed, write_checksummed
-from glws.training._tensor_file import TensorFile, read_tensors, write_tensors
+from glws.training._stored import TensorFile, read_checksummed, read_tensors, write_checksummed, write_tensors
 from reproduction.published import Cell
 
 CONFIDENCE, MODEL, FOLDER, KIND = "clip_vit_b_16", "ViT-B-16", "clip", "confidences"

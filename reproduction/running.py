@@ -16,7 +16,7 @@ from torch import Tensor
 
 from glws._aliases import with_current_names
 from glws._seeds import derived_generator
-from glws.data import Groups, Source, WeakDataset, load
+from glws.data import Groups, Source, WeakDataset, instance_shape, load
 from glws.data.weaken import positive_scores
 from glws.errors import RunError
 from glws.experiment import Experiment, ExperimentData
@@ -191,7 +191,7 @@ def _trained(
     observer: Observer | None,
 ) -> Fitted:
     train, held_out = data
-    shape = train.instances.take(torch.zeros(1, dtype=torch.int64)).shape[1:]
+    shape = instance_shape(train.instances)
     model = build(made.model, shape, one.num_classes, derived_generator("cpu", run.seed, "model"))
     experiment = Experiment(ExperimentData.of(train, held_out, test, made.views), model, made.method, made.config)
     return experiment.train(Snapshots(keep, made.config.save_every), observer)

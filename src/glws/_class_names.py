@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
+
+from glws._messages import hint
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,7 @@ class ClassNames:
 
     def complaint(self, value: Any) -> str:
         """What to say about a cell that means no class."""
-        near = get_close_matches(_as_name(value), self.names, n=1, cutoff=0.5)
-        listed = ", ".join(self.names[:20]) + (", ..." if len(self.names) > 20 else "")
-        return f"no class is called {shown(value)}; " + (f"did you mean {near[0]}?" if near else f"there are {listed}")
+        return f"no class is called {shown(value)}; {hint(_as_name(value), self.names, '{}', 'there are')}"
 
 
 def _as_name(value: Any) -> str:

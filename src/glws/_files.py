@@ -240,6 +240,14 @@ def _check_hash(path: Path, found: str, sha256: str) -> None:
         raise FileError(f"{path}: damaged: its SHA-256 is {found[:12]}..., expected {sha256[:12]}...")
 
 
+def physical_memory() -> int | None:
+    """Bytes of main memory; None where the system does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
 # Locking
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, NamedTuple, TypeVar
 
+from glws._messages import hint, nearest, one_line
 from glws.errors import ConfigError, DataError, GlwsError
 
 Plugin = TypeVar("Plugin")
@@ -52,7 +52,9 @@ def find(group: str, name: str, builtin: Mapping[str, Plugin], allow_code: bool 
         found: Plugin = _loaded(name, noun, error, installed[name])
         return found
     if ":" not in name:
-        raise error(f"no {noun} is called {name!r}; {_hint(name, [*builtin, *installed])}")
+        known = [*builtin, *installed]
+        more = "" if nearest(name, known) else f"; {OWN_CODE}"
+        raise error(f"no {noun} is called {name!r}; {hint(name, known)}{more}")
     if not allow_code:
         raise error(
             f"the {noun} {name!r} is code that is not glws's own; to run it, say --allow-code "
@@ -65,11 +67,6 @@ def find(group: str, name: str, builtin: Mapping[str, Plugin], allow_code: bool 
 def names(group: str, builtin: Mapping[str, Any]) -> list[str]:
     """The names of all plug-ins of a group, built in and installed."""
     return list(dict.fromkeys([*builtin, *(point.name for point in entry_points(group=group))]))
-
-
-def _hint(name: str, known: list[str]) -> str:
-    near = get_close_matches(name.lower().replace("-", "_"), known, n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else f"there is {', '.join(known)}; {OWN_CODE}"
 
 
 def _imported(name: str) -> Any:
@@ -85,5 +82,5 @@ def _loaded(name: str, noun: str, error: type[GlwsError], load: Callable[[], Any
     try:
         return load()
     except Exception as reason:
-        what = " ".join(f"{type(reason).__name__}: {reason}".split())[:200]
+        what = f"{type(reason).__name__}: {one_line(reason)}"
         raise error(f"the {noun} {name!r} cannot be imported: {what}") from reason

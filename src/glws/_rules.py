@@ -6,9 +6,9 @@ import re
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import field, fields
-from difflib import get_close_matches
 from typing import Any, Literal, Union, get_args, get_origin
 
+from glws._messages import hint
 from glws.errors import ConfigError
 
 Rule = tuple[str, Callable[[Any], bool]]
@@ -152,16 +152,12 @@ def view_name() -> Rule:
 def check_name(what: str, name: str, known: Mapping[str, Any]) -> None:
     """Raises `ConfigError` for a name that is not known, with the nearest one that is."""
     if name not in known:
-        near = get_close_matches(str(name), list(known), n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(known)}"
-        raise ConfigError(f"no {what} is called {name!r}; {hint}")
+        raise ConfigError(f"no {what} is called {name!r}; {hint(name, known)}")
 
 
 def check_keys(found: Mapping[str, Any], known: Mapping[str, Any] | list[str], section: str) -> None:
     """Raises `ConfigError` for a key that is not known, with the nearest one that is."""
     for key in found:
         if key not in known:
-            near = get_close_matches(str(key), list(known), n=1, cutoff=0.5)
             where = f"{section}." if section else ""
-            hint = f"did you mean `{where}{near[0]}`?" if near else f"there is {', '.join(known) or 'none'}"
-            raise ConfigError(f"no such key `{where}{key}`; {hint}")
+            raise ConfigError(f"no such key `{where}{key}`; {hint(key, known, f'`{where}{{}}`')}")

@@ -13,7 +13,7 @@ def derived_seed(seed: int, *purpose: int | str) -> int:
     >>> derived_seed(0, "order", 3) == derived_seed(0, "order", 3) != derived_seed(0, "order", 4)
     True
     """
-    words = "/".join(str(part) for part in (seed, *purpose))
+    words = "/".join(map(str, (seed, *purpose)))
     return int.from_bytes(hashlib.blake2b(words.encode(), digest_size=8).digest(), "big") >> 1
 
 

@@ -26,8 +26,7 @@ from glws.automata import (
     to_dot,
     trellis_svg,
 )
-from glws.automata._drawing.arc_labels import symbols_text, weight_text
-from glws.automata._drawing.label_placement import placed
+from glws.automata._drawing.labels import placed, symbols_text, weight_text
 from glws.automata._drawing.layout import layers_of
 from glws.automata._drawing.trellis import probability_text, shown_columns
 from glws.automata._drawing.trellis_flow import flow, paths

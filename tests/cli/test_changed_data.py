@@ -15,8 +15,8 @@ from glws.cli import run
 from glws.data import read_table
 from glws.experiment._provenance import stored_hashes
 from glws.training import RunFolder
-from glws.training._checksummed import read_checksummed, write_checksummed
 from glws.training._run_folder import RUN
+from glws.training._stored import read_checksummed, write_checksummed
 
 Capture = pytest.CaptureFixture[str]
 RESUME = ["train", "--resume", "half"]

@@ -7,7 +7,7 @@ import zlib
 import numpy as np
 import pytest
 
-from glws.report._png import image_address, png, shrunk
+from glws.report._views import image_address, png, shrunk
 
 SHAPES = [(1, 1, 1), (1, 5, 3), (3, 2, 7), (3, 33, 20)]
 

@@ -17,8 +17,7 @@ from glws.errors import CheckpointError, DataError, FileError
 from glws.training import _checkpoint as module
 from glws.training import latest
 from glws.training._checkpoint import Checkpoint, load, save, sound
-from glws.training._checksummed import read_checksummed
-from glws.training._tensor_file import TensorFile
+from glws.training._stored import TensorFile, read_checksummed
 
 V1 = Path(__file__).parent / "fixtures" / "v1" / "checkpoints"
 SUPPORTED = sorted(set(_TYPES.values()), key=str)

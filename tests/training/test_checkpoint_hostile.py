@@ -15,8 +15,7 @@ from damage import everything
 
 from glws.errors import CheckpointError
 from glws.training._checkpoint import load
-from glws.training._checksummed import write_checksummed
-from glws.training._tensor_file import encoded, write_tensors
+from glws.training._stored import encoded, write_checksummed, write_tensors
 
 # Sealed as we would, so that only the content can give them away
 

@@ -15,7 +15,7 @@ from damage import damaged, everything, overwrite
 
 from glws.errors import DataError, FileError
 from glws.training import TensorBoardMirror
-from glws.training._metrics_log import MetricsLog
+from glws.training._stored import MetricsLog
 
 
 @pytest.fixture(autouse=True)

@@ -18,8 +18,8 @@ from damage import damaged, everything, overwrite
 from glws.errors import CheckpointError, ConfigError, DataError, FileError, GlwsError, RunError
 from glws.training import RunFolder
 from glws.training._checkpoint import Checkpoint
-from glws.training._checksummed import write_checksummed
-from glws.training._environment import git_state
+from glws.training._run_folder import git_state
+from glws.training._stored import write_checksummed
 
 V1 = Path(__file__).parent / "fixtures" / "v1"
 CONFIG = {"data": "digits", "lr": 1e-05, "classes": ["no", "1e5", "ü\n"], "deep": {"none": None, "inf": math.inf}}

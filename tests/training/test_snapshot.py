@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,8 @@ from glws.training import (
     latest,
     trained_weights,
 )
+
+FIXTURES = Path(__file__).parent / "fixtures"
 
 
 def training(seed: int = 0, **options: object) -> Training:
@@ -131,3 +135,20 @@ def test_a_run_without_a_checkpoint_has_no_weights(tmp_path: Path) -> None:
     with begun(tmp_path / "run", made) as run, pytest.raises(CheckpointError, match="there is no checkpoint to read"):
         trained_weights(run)
     assert latest(tmp_path / "run" / CHECKPOINTS, print) is None
+
+
+def test_a_training_that_an_earlier_release_began_goes_on_to_what_it_would_have_become(tmp_path: Path) -> None:
+    """`first_edition` was cut off by the code of commit 520189b after step 6; the weights are its own at the end."""
+    shutil.copytree(FIXTURES / "first_edition", tmp_path / "run")
+    going_on = training(average=0.9, precision="float64")
+    for weight in going_on.model.parameters():
+        weight.data.zero_()  # so that what they are comes from the file
+    with RunFolder.resume(tmp_path / "run") as run:
+        going_on.run(None, None, Snapshots(run, 0.0), Observer())
+        assert steps_of(run) == ["step-000006", "step-000009"]
+        assert [row["step"] for row in run.metrics.rows()] == [3, 6, 9]
+    expected = json.loads((FIXTURES / "first_edition_weights.json").read_text())
+    found = going_on.model.state_dict()
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], torch.tensor(value, dtype=torch.float64), rtol=1e-9, atol=1e-12)

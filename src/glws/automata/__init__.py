@@ -18,7 +18,7 @@ from glws.automata._drawing import automaton_svg as automaton_svg
 from glws.automata._drawing import explain_svg as explain_svg
 from glws.automata._drawing import to_dot as to_dot
 from glws.automata._drawing import trellis_svg as trellis_svg
-from glws.automata._drawing.arc_labels import shortened as shortened
+from glws.automata._drawing.labels import shortened as shortened
 from glws.automata._explore import STATE_BUDGET as STATE_BUDGET
 from glws.automata._explore import explore as explore
 from glws.automata._explore import explore_steps as explore_steps

@@ -241,7 +241,8 @@ def _use_few_threads(experiment: Experiment) -> None:
 
 
 def _introduce(console: Console, experiment: Experiment) -> None:
-    from glws.experiment import counted, learned_from
+    from glws._messages import counted
+    from glws.experiment import learned_from
 
     data, training = experiment.data, experiment.training
     weights = sum(weight.numel() for weight in training.model.parameters())

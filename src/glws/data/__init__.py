@@ -7,6 +7,7 @@ from glws.data._dataset import BatchPart as BatchPart
 from glws.data._dataset import Instances as Instances
 from glws.data._dataset import TensorInstances as TensorInstances
 from glws.data._dataset import WeakDataset as WeakDataset
+from glws.data._dataset import instance_shape as instance_shape
 from glws.data._dataset import instances_of as instances_of
 from glws.data._doctor import Finding as Finding
 from glws.data._doctor import examine as examine

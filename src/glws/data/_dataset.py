@@ -285,6 +285,15 @@ def _order(size: int, generator: torch.Generator | None) -> Int[Tensor, "groups"
     return torch.arange(size) if generator is None else torch.randperm(size, generator=generator)
 
 
+def instance_shape(instances: Instances) -> tuple[int, ...]:
+    """The shape of one instance.
+
+    >>> instance_shape(TensorInstances(torch.zeros(5, 3)))
+    (3,)
+    """
+    return tuple(instances.take(torch.zeros(1, dtype=torch.int64)).shape[1:])
+
+
 def instances_of(instances: Any) -> Instances:
     """What a batch can be gathered from, made of a tensor, an array, a torch Dataset, or the path of a folder."""
     if isinstance(instances, str | os.PathLike):

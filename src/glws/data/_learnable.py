@@ -11,6 +11,7 @@ from torch import Tensor
 from glws.data._groups import Groups
 from glws.data._pieces import pieces
 from glws.errors import DataError
+from glws.inference import real_instances
 from glws.kinds import AbstractSupervision
 
 
@@ -62,5 +63,5 @@ def _allowed(weak: AbstractSupervision, groups: Groups) -> Bool[Tensor, "groups 
     one_class = torch.eye(weak.num_classes, dtype=torch.float64).log()
     constant = torch.stack([weak.infer(one.expand(shape), lengths).log_likelihood for one in one_class])
     says_something = ~torch.isclose(constant, answer.log_likelihood, rtol=0, atol=1e-9).all(0)
-    is_real = torch.arange(shape[1]) < lengths[:, None]
+    is_real = real_instances(answer.marginals, lengths)
     return ((answer.marginals > 0) & is_real[:, :, None]).any(1)[says_something]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glws.estimator._targets import ParsedTargets
+from glws.inference import real_instances
 
 GROUPS_AT_ONCE = 256
 Array = NDArray[np.float64]
@@ -51,7 +52,7 @@ def row_posterior(log_probs: Array, known: ParsedTargets) -> RowPosterior:
         for chosen in torch.split(torch.arange(len(groups)), GROUPS_AT_ONCE):
             members, lengths = groups.padded(chosen)
             answer = weak[chosen].infer(predicted[members], lengths)
-            real = (torch.arange(members.shape[1]) < lengths[:, None]) & ~answer.impossible[:, None]
+            real = real_instances(members, lengths) & ~answer.impossible[:, None]
             rows = members[real]
             told.index_add_(0, rows, _messages(answer.marginals[real], predicted[rows]))
             times.index_add_(0, rows, torch.ones(len(rows), 1).double())

@@ -17,5 +17,4 @@ from glws.experiment._finished_run import FinishedRun as FinishedRun
 from glws.experiment._model import experiment_model as experiment_model
 from glws.experiment._model import usual_model as usual_model
 from glws.experiment._model import usual_views as usual_views
-from glws.experiment._words import counted as counted
 from glws.experiment._words import learned_from as learned_from

@@ -16,11 +16,11 @@ from glws._seeds import derived_generator
 from glws.data import (
     DataHash,
     Groups,
-    Instances,
     ShardInstances,
     Table,
     WeakDataset,
     augment,
+    instance_shape,
     load,
     not_held_out,
     read_table,
@@ -72,7 +72,9 @@ class ExperimentData:
     ) -> ExperimentData:
         """Data that are in memory; without `views` nothing is augmented, without `classes` they are called 0, 1, ..."""
         names = tuple(classes) or tuple(map(str, range(train.weak[0].num_classes)))
-        return cls(train, train, names, views or augment.views("tables"), shape_of(train.instances), held_out, test)
+        return cls(
+            train, train, names, views or augment.views("tables"), instance_shape(train.instances), held_out, test
+        )
 
     @property
     def rows(self) -> Any:
@@ -133,7 +135,7 @@ def _from_source(config: DataConfig, seed: int, allow_code: bool) -> ExperimentD
         whole=data,
         classes=asked.classes,
         views=_views(config.views, config.source),
-        input_shape=shape_of(data.instances),
+        input_shape=instance_shape(data.instances),
         test=Labeled.of(asked.test.inputs, asked.test.labels),
         labels=torch.as_tensor(asked.train.labels) if is_whole else None,
         folded=(1, 8, 8) if config.source == "digits" else None,
@@ -164,7 +166,7 @@ def _from_table(
         whole=data,
         classes=table.classes,
         views=_views(config.views, "tables"),
-        input_shape=shape_of(data.instances),
+        input_shape=instance_shape(data.instances),
         test=test,
         labels=None if table.labels is None else torch.as_tensor(table.labels),
         feature_names=table.feature_names,
@@ -222,11 +224,6 @@ def _groups_here(groups: Groups, instances: ShardInstances) -> Tensor:
     owners = torch.repeat_interleave(torch.arange(len(groups)), groups.lengths)
     foreign = torch.bincount(owners[~instances.is_here(groups.indices)], minlength=len(groups))
     return (foreign == 0).nonzero()[:, 0]
-
-
-def shape_of(instances: Instances) -> tuple[int, ...]:
-    """The shape of a single instance."""
-    return tuple(instances.take(torch.zeros(1, dtype=torch.int64)).shape[1:])
 
 
 def _views(wanted: str, usual: str) -> Views:

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from glws._aliases import Report, silent
-from glws.data import Groups, augment, read_table
+from glws.data import Groups, augment, instance_shape, read_table
 from glws.data.augment import AUGMENTATIONS
 from glws.data.tables import read_description
 from glws.errors import CheckpointError, DataError, RunError
 from glws.experiment._config import DataConfig, ExperimentConfig, config_of
 from glws.experiment._content import CONTENT, INPUT, stored_content
-from glws.experiment._data import ExperimentData, experiment_data, shape_of
+from glws.experiment._data import ExperimentData, experiment_data
 from glws.experiment._experiment import SCALING, has_scaling
 from glws.experiment._model import experiment_model
 from glws.experiment._provenance import OnRead, warning
@@ -74,7 +74,7 @@ class FinishedRun(NamedTuple):
             instances, rows = found.instances(self.scaling), np.argsort(np.argsort(found.row_numbers))
             blocks = found.blocks
             groups = [Groups(torch.from_numpy(block.offsets), torch.from_numpy(block.members)) for block in blocks]
-        predictor = self.predictor(shape_of(instances), allow_code, report)
+        predictor = self.predictor(instance_shape(instances), allow_code, report)
         return prediction_columns(predictor, instances, groups, rows, self.classes)
 
     def label(self, table: Path | None = None, allow_code: bool = False, report: Report = silent) -> Columns:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from glws._messages import counted
 from glws.data import WeakDataset
 
 
@@ -16,12 +17,3 @@ def learned_from(data: WeakDataset) -> str:
     parts = [counted(len(weak), weak.noun) for weak in data.weak if weak.num_labels is None]
     labels = sum(weak.num_labels or 0 for weak in data.weak)
     return ", ".join([*parts, counted(labels, "label") if labels else "no single label seen"])
-
-
-def counted(number: int, noun: str) -> str:
-    """A number and what it counts.
-
-    >>> counted(1, "bag"), counted(1200, "bag")
-    ('1 bag', '1,200 bags')
-    """
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -24,7 +24,6 @@ from glws.inference._forms import Solution as Solution
 from glws.inference._forms import TableWeights as TableWeights
 from glws.inference._forms import normalized as normalized
 from glws.inference._forms import only_counted as only_counted
-from glws.inference._forms import real_instances as real_instances
 from glws.inference._forms import resized as resized
 from glws.inference._forms import sent as sent
 from glws.inference._joint import MAX_SET as MAX_SET
@@ -32,6 +31,7 @@ from glws.inference._joint import STATE_BUDGET as STATE_BUDGET
 from glws.inference._joint import JointCounts as JointCounts
 from glws.inference._joint import PresenceSet as PresenceSet
 from glws.inference._known_labels import KnownLabels as KnownLabels
+from glws.inference._padding import real_instances as real_instances
 from glws.inference._posterior import Posterior as Posterior
 from glws.inference._posterior import infer as infer
 from glws.inference._posterior import infer_two as infer_two

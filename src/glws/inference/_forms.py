@@ -29,6 +29,7 @@ from glws.inference import _presence as presence_queries
 from glws.inference import _trellis as trellis
 from glws.inference._draws import draws, entropies
 from glws.inference._gpu import presence
+from glws.inference._padding import real_instances
 
 Potentials = Float[Tensor, "groups instances classes"]
 Labelings = Int[Tensor, "groups instances"]
@@ -47,11 +48,6 @@ class Solution(NamedTuple):
 
 
 FormT = TypeVar("FormT", bound="AbstractForm")
-
-
-def real_instances(potentials: Tensor, lengths: Int[Tensor, "groups"]) -> Bool[Tensor, "groups instances"]:
-    """True for instances, False for padding."""
-    return torch.arange(potentials.shape[1], device=lengths.device) < lengths[:, None]
 
 
 def sent(tensor: Tensor, device: torch.device) -> Tensor:

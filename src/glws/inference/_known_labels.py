@@ -9,7 +9,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from glws.automata import Automaton, nothing
-from glws.inference._forms import AbstractForm, Answer, real_instances, resized
+from glws.inference._forms import AbstractForm, Answer, resized
+from glws.inference._padding import real_instances
 
 
 @dataclass(frozen=True, eq=False)

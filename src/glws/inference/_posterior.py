@@ -12,7 +12,8 @@ from torch import Tensor
 
 from glws.errors import DataError
 from glws.inference import _automata_form as automata_form
-from glws.inference._forms import AbstractForm, Solution, real_instances
+from glws.inference._forms import AbstractForm, Solution
+from glws.inference._padding import real_instances
 from glws.inference._problem import Problem, Weak, problem
 
 SPELLED_OUT = {"trellis": automata_form.by_trellis, "enumeration": automata_form.by_enumeration}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 
+from glws._messages import hint
 from glws._plugins import find
 from glws.errors import DataError
 from glws.models._lenet import LeNet5
@@ -95,9 +95,7 @@ def _options(make: Callable[..., nn.Module]) -> list[str]:
 def _check_option(name: str, option: str) -> None:
     known = _options(MODELS[name])
     if option not in known:
-        near = get_close_matches(option.lower().replace("-", "_"), known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there {'is ' + ', '.join(known) if known else 'are none'}"
-        raise DataError(f"no option of {name} is called {option!r}; {hint}")
+        raise DataError(f"no option of {name} is called {option!r}; {hint(option, known)}")
 
 
 def _check_sizes(input_shape: Sequence[int], num_classes: int) -> None:

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from glws._messages import counted
 from glws.report._plots import Line, line_chart, swatch
-from glws.report._wording import counted, decimal, in_words, is_number, percent
+from glws.report._wording import decimal, in_words, is_number, percent
 
 PLACES = ("epoch", "step")
 PARTS = ("train_", "test_", "valid_", "held_out_")

@@ -7,13 +7,23 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from glws._messages import counted
 from glws.errors import DataError
-from glws.report._comparison import config_differences, distinct_names, fact_differences, score_table
 from glws.report._content import RunContent
 from glws.report._curves import Chart, comparison_charts, run_charts
 from glws.report._heat_map import Mistake, confusion_map, mistakes
 from glws.report._plots import reliability_diagram
-from glws.report._scores import ScoreLine, best_name, class_lines, headlines, score_lines
+from glws.report._scores import (
+    ScoreLine,
+    best_name,
+    class_lines,
+    config_differences,
+    distinct_names,
+    fact_differences,
+    headlines,
+    score_lines,
+    score_table,
+)
 from glws.report._views import (
     ExampleView,
     KnownView,
@@ -23,7 +33,7 @@ from glws.report._views import (
     known_view,
     surprise_view,
 )
-from glws.report._wording import counted, flattened, percent
+from glws.report._wording import flattened, percent
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from glws import _svg as svg
+from glws._messages import counted
 from glws._svg import NUM_COLORS, Box, Picture, Point
 from glws.evaluation import NUM_BINS, ReliabilityCurve
 from glws.report._axes import (
@@ -27,7 +28,7 @@ from glws.report._axes import (
     whole_ticks,
 )
 from glws.report._content import Floats, Integers
-from glws.report._wording import compact, counted, decimal, percent
+from glws.report._wording import compact, decimal, percent
 
 WIDTH = 440.0
 HEIGHT = 250.0

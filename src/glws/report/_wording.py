@@ -50,15 +50,6 @@ def compact(count: float) -> str:
     return f"{count:.4g}" if float(count).is_integer() else f"{count:.2g}"
 
 
-def counted(number: int, noun: str) -> str:
-    """A number and a noun in the right form.
-
-    >>> counted(1, "group"), counted(1200, "group")
-    ('1 group', '1,200 groups')
-    """
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
-
-
 def in_words(key: str) -> str:
     """The name of a column for people: `test_accuracy` is "test accuracy"."""
     return key.replace("_", " ").strip() or key

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from glws._messages import one_line
 from glws.data.augment import Augmentation, Views
 from glws.errors import ConfigError
 
@@ -244,7 +245,7 @@ def recorded(what: str, record: Callable[[], Made]) -> Made:
     try:
         return record()
     except RuntimeError as error:
-        reason = " ".join(str(error).split())[:200]
+        reason = one_line(error)
         raise ConfigError(
             f'`training.speed` is graphs, but {what} cannot be recorded; take "eager". {reason}'
         ) from error

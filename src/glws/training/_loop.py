@@ -17,6 +17,7 @@ from glws.data.augment import Views
 from glws.errors import ConfigError, DataError
 from glws.inference._problem import skip_nan_check
 from glws.methods import AbstractMethod, Epoch, Progress, Setup, Step, default_method
+from glws.training._checkpoint import Snapshots
 from glws.training._config import TrainingConfig
 from glws.training._devices import DeviceInstances, batch_on, chosen_device, on_device, repeatable, seed_global
 from glws.training._evaluate import AT_ONCE, Evaluation, Labeled
@@ -31,7 +32,6 @@ from glws.training._order import Order
 from glws.training._predictor import Predictor
 from glws.training._schedule import build_optimizer, learning_rate, set_learning_rate
 from glws.training._signals import StopSignals
-from glws.training._snapshot import Snapshots
 from glws.training._step_graphs import StepGraphs
 from glws.training._world import World
 

@@ -1,9 +1,15 @@
-"""Somebody who watches a training: a progress bar, a log, nobody."""
+"""Who watches a training: a progress bar, a log, TensorBoard, nobody."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import TracebackType
+from typing import Any
+
+from glws._messages import one_line
+from glws.training._stored import Cell
 
 
 class Observer:
@@ -26,3 +32,50 @@ class Observer:
 
     def warned(self, message: str) -> None:
         """Something is wrong, though training goes on; said once for epochs that follow each other."""
+
+
+class TensorBoardMirror:
+    """Shows rows in TensorBoard too, where that is installed; whatever goes wrong there, the run goes on.
+
+    The first failure is told to `report`, and nothing more is tried. After an interruption TensorBoard forgets the
+    steps that are computed again.
+    """
+
+    def __init__(self, folder: Path, report: Callable[[str], None]) -> None:
+        self._folder = folder
+        self._report = report
+        self._writer: Any = None
+        self._is_broken = False
+
+    def append(self, row: Mapping[str, Cell]) -> None:
+        """Shows the numbers of a row at its step."""
+        if self._is_broken:
+            return
+        try:
+            self._show(row)
+        except ImportError:
+            self._is_broken = True  # it is not installed: nobody asked for it
+        except Exception as error:  # a convenience must not end a run of many hours
+            self._is_broken = True
+            self._report(f"not shown in TensorBoard: {one_line(error)}")
+
+    def close(self) -> None:
+        """Writes what is left."""
+        if self._writer is not None and not self._is_broken:
+            self._writer.close()
+
+    def _show(self, row: Mapping[str, Cell]) -> None:
+        step = row.get("step")
+        if self._writer is None:
+            self._writer = _summary_writer(self._folder, step)
+        for name, value in row.items():
+            if name != "step" and isinstance(value, bool | int | float):
+                self._writer.add_scalar(name, float(value), step)
+
+
+def _summary_writer(folder: Path, step: Cell) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from torch.utils.tensorboard import SummaryWriter
+
+    return SummaryWriter(str(folder), purge_step=step)

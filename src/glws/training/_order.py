@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import torch
 from jaxtyping import Int
@@ -51,7 +51,7 @@ class Order:
             )
         return cls(sizes, batch, seed)
 
-    @property
+    @cached_property
     def steps_per_epoch(self) -> int:
         """How many steps the kind with most batches needs."""
         return max((math.ceil(size / batch) for size, batch in zip(self.sizes, self.batch, strict=True)), default=0)

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import platform
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timezone
+from importlib.metadata import PackageNotFoundError, version
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -26,19 +32,30 @@ from glws._files import (
     remove_partial,
     write_bytes,
 )
+from glws._version import __version__
 from glws.data import read_yaml
 from glws.data.tables._description import MAX_BYTES
 from glws.errors import CheckpointError, ConfigError, DataError, FileError, RunError
-from glws.training._checkpoint import Checkpoint, Saved, has_any, prune, save, sound
-from glws.training._checksummed import Json, plain, read_checksummed, write_checksummed
-from glws.training._environment import environment, now
-from glws.training._metrics_log import MetricsLog, Row
-from glws.training._tensor_file import ENDING, TensorFile, read_tensors, write_tensors
+from glws.training._checkpoint import CHECKPOINTS, Checkpoint, Saved, has_any, prune, save, sound
+from glws.training._stored import (
+    ENDING,
+    Json,
+    MetricsLog,
+    Row,
+    TensorFile,
+    plain,
+    read_checksummed,
+    read_tensors,
+    write_checksummed,
+    write_tensors,
+)
 
-RUN, CONFIG, CHECKPOINTS, TIMES, RESULT = "run.json", "config.yaml", "checkpoints", "times.jsonl", "result"
+RUN, CONFIG, TIMES, RESULT = "run.json", "config.yaml", "times.jsonl", "result"
 BEFORE_RUN = {LOCK, CONFIG, CHECKPOINTS, TIMES}
 """What a run that was killed while it was being created can leave: a new one may take its place."""
 ARTIFACT = re.compile(r"[a-z][a-z0-9_]*")
+PACKAGES = ("torch", "numpy", "scipy", "numba")
+GIT_SECONDS = 5
 Report = Callable[[str], None]
 
 
@@ -354,3 +371,48 @@ def _mapping(value: Json, where: Path) -> dict[str, Json]:
     if not isinstance(value, dict):
         raise FileError(f"{where}: expected names and values, found {type(value).__name__}")
     return value
+
+
+# The environment
+
+
+def environment(command: Sequence[str] | None = None) -> dict[str, Json]:
+    """Versions of what computes, git commit of the current folder (None outside of git), and the command line.
+
+    >>> sorted(environment(["glws", "train"]))
+    ['command', 'git', 'versions']
+    """
+    versions: dict[str, Json] = {"glws": __version__, "python": platform.python_version()}
+    versions |= {name: _version(name) for name in PACKAGES}
+    return {"versions": versions, "git": git_state(), "command": list(sys.argv if command is None else command)}
+
+
+def git_state() -> Json:
+    """The commit of the current folder and whether tracked files differ from it, or None where there is no git."""
+    commit, changes = _git("rev-parse", "HEAD"), _git("status", "--porcelain", "--untracked-files=no")
+    if commit is None or changes is None:
+        return None
+    return {"commit": commit, "is_dirty": bool(changes)}
+
+
+def now() -> str:
+    """The time, to the second, in UTC."""
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+def _git(*arguments: str) -> str | None:
+    """What git says, without its taking locks or calling other programs; None when it says nothing useful."""
+    command = ["git", "-c", "core.fsmonitor=false", *arguments]
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=GIT_SECONDS, env=environment, check=True)
+    except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
+        return None
+    return done.stdout.strip()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

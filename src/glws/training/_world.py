@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch import distributed as dist
 
+from glws._messages import one_line
 from glws.errors import ConfigError, RunError
 
 TIMEOUT = 60.0
@@ -132,7 +133,7 @@ def _talking() -> Iterator[None]:
                 f"another process of this training has not answered for {seconds:g} seconds; go on with --resume, "
                 "or give it more time: training.timeout=600"
             ) from error
-        reason = " ".join(str(error).split())[:200]
+        reason = one_line(error)
         raise RunError(f"another process of this training is gone ({reason}); go on with --resume") from error
 
 
@@ -154,7 +155,7 @@ def join_world(timeout: float = TIMEOUT) -> World:
             backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
             dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
         except (RuntimeError, ValueError) as error:
-            reason = " ".join(str(error).split())[:200]
+            reason = one_line(error)
             raise ConfigError(f"cannot join the other processes: {reason}; start them with torchrun") from error
     return World(dist.get_rank(), dist.get_world_size())
 

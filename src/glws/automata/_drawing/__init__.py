@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from glws import _svg as svg
-from glws.automata._drawing.arc_labels import arc_lines, checked_names, merged_arcs, shortened, weight_text
 from glws.automata._drawing.automaton import automaton_picture
+from glws.automata._drawing.labels import arc_lines, checked_names, merged_arcs, shortened, weight_text
 from glws.automata._drawing.trellis_page import trellis_pictures
 from glws.automata._explore import NEVER
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from glws import _svg as svg
 from glws._svg import Box, Picture, Point, Points
-from glws.automata._drawing.arc_labels import MergedArc, arc_lines, merged_arcs, weight_text
-from glws.automata._drawing.label_placement import placed
+from glws.automata._drawing.labels import MergedArc, arc_lines, merged_arcs, placed, weight_text
 from glws.automata._drawing.layout import Layout, Pair, layered
 from glws.automata._explore import NEVER
 

@@ -14,9 +14,8 @@ import numpy as np
 
 from glws import _svg as svg
 from glws._svg import Picture, Point, Points
-from glws.automata._drawing.arc_labels import symbols_text, weight_text
 from glws.automata._drawing.automaton import box_around, label
-from glws.automata._drawing.label_placement import placed
+from glws.automata._drawing.labels import placed, symbols_text, weight_text
 from glws.automata._drawing.trellis_flow import Flow, Paths
 from glws.automata._explore import NEVER
 

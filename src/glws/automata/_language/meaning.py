@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from fractions import Fraction
 
+from glws._messages import nearest
 from glws.automata._language.tree import (
     MIRRORED,
     WHOLE,
@@ -261,7 +261,7 @@ class Meaning:
         """The class of that name."""
         if name in self.names:
             return Known(self.names.index(name))
-        hint = nearest(name, (*self.names, "length", *self.values))
+        hint = guess(name, (*self.names, "length", *self.values))
         raise self.error(f"there is no class {name!r}{hint}; {self._all_classes()}", column)
 
     def _all_classes(self) -> str:
@@ -281,7 +281,7 @@ def is_judged(formula: Formula) -> bool:
     return not extremes and all(isinstance(node, Judged) for node in nodes(formula))
 
 
-def nearest(name: str, candidates: Sequence[str]) -> str:
+def guess(name: str, candidates: Sequence[str]) -> str:
     """What may have been meant, as a part of a message; empty if nothing is near."""
-    found = get_close_matches(name, candidates, n=1)
-    return f" (did you mean {found[0]!r}?)" if found else ""
+    near = nearest(name, candidates)
+    return "" if near is None else f" (did you mean {near!r}?)"

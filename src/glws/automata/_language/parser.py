@@ -30,8 +30,8 @@ from glws.automata._language.meaning import (
     Remainder,
     Series,
     Value,
+    guess,
     is_judged,
-    nearest,
 )
 from glws.automata._language.tokens import Token, tokens
 from glws.automata._language.tree import (
@@ -303,7 +303,7 @@ class _Parser:
 
     def _call(self, token: Token) -> Value:
         if token.text not in FUNCTIONS:
-            hint = nearest(token.text, (*FUNCTIONS, "length"))
+            hint = guess(token.text, (*FUNCTIONS, "length"))
             message = f"there is no function {token.text!r}{hint}; there are {', '.join(FUNCTIONS)}"
             raise self._error(message, token.column)
         bracket = self._advance()

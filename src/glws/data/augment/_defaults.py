@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 
+from glws._messages import hint
 from glws.data.augment._randaugment import RandAugment
 from glws.data.augment._steps import Affine, Augmentation, Chain, Crop, Cutout, Folded, Noise, Normalize
 from glws.errors import DataError
@@ -67,7 +67,5 @@ def views(name: str) -> Views:
     Crop(padding=4, flip=True)
     """
     if name not in AUGMENTATIONS:
-        near = get_close_matches(str(name).lower().replace("-", "_"), AUGMENTATIONS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(AUGMENTATIONS)}"
-        raise DataError(f"no augmentation is called {name!r}; {hint}")
+        raise DataError(f"no augmentation is called {name!r}; {hint(name, AUGMENTATIONS)}")
     return AUGMENTATIONS[name]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from glws._messages import hint
 from glws.data.augment import _photometric as photometric
 from glws.data.augment._geometry import Movement, moved
 from glws.data.augment._levels import Images, PerImage, check_images, constant, from_levels, to_levels
@@ -84,9 +84,7 @@ class RandAugment:
             raise DataError(f"the magnitude of RandAugment is within 0..{MAX_MAGNITUDE}, got {self.magnitude}")
         for name in self.operations:
             if name not in OPERATIONS:
-                near = get_close_matches(str(name), OPERATIONS, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(OPERATIONS)}"
-                raise DataError(f"no operation is called {name!r}; {hint}")
+                raise DataError(f"no operation is called {name!r}; {hint(name, OPERATIONS)}")
         if not 0 <= self.num_ops <= len(set(self.operations)):
             raise DataError(f"cannot choose {self.num_ops} different operations among {len(set(self.operations))}")
 

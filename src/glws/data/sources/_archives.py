@@ -8,6 +8,7 @@ import zlib
 from pathlib import Path
 from typing import IO, cast
 
+from glws._messages import one_line
 from glws.errors import DataError
 
 MAX_MEMBERS = 1000
@@ -44,7 +45,7 @@ def unpack(path: Path, folder: Path, max_bytes: int) -> None:
             with tarfile.open(fileobj=stream, mode="r|") as archive:  # type: ignore[call-overload]
                 _unpack_members(archive, path, folder, max_bytes)
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path}: not a sound .tar.gz archive ({_first_line(error)})") from error
+        raise DataError(f"{path}: not a sound .tar.gz archive ({one_line(error)})") from error
 
 
 def _unpack_members(archive: tarfile.TarFile, path: Path, folder: Path, max_bytes: int) -> None:
@@ -56,7 +57,3 @@ def _unpack_members(archive: tarfile.TarFile, path: Path, folder: Path, max_byte
         if total > max_bytes + SLACK or number >= MAX_MEMBERS:
             raise DataError(f"{path}: holds more than it should, at {member.name!r}: stopped unpacking")
         archive.extract(member, folder, set_attrs=False, filter="data")
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from glws._messages import one_line
 from glws._optional import needed
 from glws.errors import DataError
 
@@ -72,7 +73,7 @@ def read_image(path: str | os.PathLike[str], size: int) -> NDArray[np.uint8]:
     except (OSError, ValueError, SyntaxError, pillow.DecompressionBombError, pillow.DecompressionBombWarning) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"{path}: not a readable image ({_first_line(error)})") from error
+        raise DataError(f"{path}: not a readable image ({one_line(error)})") from error
 
 
 def _check_pixels(path: str | os.PathLike[str], sides: tuple[int, int]) -> None:
@@ -87,10 +88,6 @@ def _middle(image: Any, size: int) -> NDArray[np.uint8]:
     left, top = (width - size) // 2, (height - size) // 2
     cut = image.resize((width, height)).crop((left, top, left + size, top + size))
     return np.ascontiguousarray(np.asarray(cut, dtype=np.uint8).transpose(2, 0, 1))
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]
 
 
 def image_paths(folder: Path) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from glws._messages import one_line
 from glws._optional import needed
 from glws.data.tables._cells import Cells, RowBatch
 from glws.data.tables._table_file import LEAST_BYTES, ROWS_AT_ONCE, AbstractTableFile, DecodedSize, check_memory
@@ -99,7 +100,7 @@ class NpzFile(AbstractArrayFile):
             with zipfile.ZipFile(path) as archive:
                 names = archive.namelist()
         except PROBLEMS as error:
-            raise DataError(f"{path}: cannot be read as .npz ({_first_line(error)})") from error
+            raise DataError(f"{path}: cannot be read as .npz ({one_line(error)})") from error
         self.columns = tuple(name.removesuffix(".npy") for name in names if name.endswith(".npy"))
 
     def array(self, name: str, decoded: DecodedSize) -> NDArray[Any]:
@@ -110,7 +111,7 @@ class NpzFile(AbstractArrayFile):
         except DataError:
             raise
         except PROBLEMS as error:
-            raise DataError(f"{self.path}: {name} is damaged ({_first_line(error)})") from error
+            raise DataError(f"{self.path}: {name} is damaged ({one_line(error)})") from error
 
     def _read(self, archive: zipfile.ZipFile, name: str, decoded: DecodedSize) -> NDArray[Any]:
         info = archive.getinfo(f"{name}.npy")
@@ -151,7 +152,7 @@ class HdfFile(AbstractArrayFile):
             self.file.visit(found.append)
             self.columns = tuple(name for name in found if self._is_dataset(name))
         except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
-            raise DataError(f"{path}: cannot be read as HDF5 ({_first_line(error)})") from error
+            raise DataError(f"{path}: cannot be read as HDF5 ({one_line(error)})") from error
 
     def _is_dataset(self, name: str) -> bool:
         return isinstance(self.file.get(name), self.h5py.Dataset)
@@ -163,7 +164,7 @@ class HdfFile(AbstractArrayFile):
         except DataError:
             raise
         except (OSError, RuntimeError, KeyError, ValueError, TypeError) as error:
-            raise DataError(f"{self.path}: {name} is damaged ({_first_line(error)})") from error
+            raise DataError(f"{self.path}: {name} is damaged ({one_line(error)})") from error
 
     def _checked(self, name: str, data: Any, decoded: DecodedSize) -> _HdfRows:
         if data.external or data.is_virtual:
@@ -201,7 +202,7 @@ class _HdfRows:
         except DataError:
             raise
         except (OSError, RuntimeError, ValueError, TypeError) as error:
-            raise DataError(f"{self.path}: {self.name} is damaged ({_first_line(error)})") from error
+            raise DataError(f"{self.path}: {self.name} is damaged ({one_line(error)})") from error
 
     def _texts(self, rows: slice, decoded: DecodedSize) -> NDArray[Any]:
         start, stop, _ = rows.indices(len(self))
@@ -221,10 +222,6 @@ def _is_partly_written(data: Any) -> bool:
         return bool(data.id.get_storage_size() == 0)
     wanted = math.prod(math.ceil(side / part) for side, part in zip(data.shape, data.chunks, strict=True))
     return bool(data.id.get_num_chunks() != wanted)
-
-
-def _first_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:150] or type(error).__name__
 
 
 def _check_axes(path: Path, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:

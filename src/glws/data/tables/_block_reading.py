@@ -14,9 +14,8 @@ from glws._class_names import ClassNames, shown
 from glws.data.tables._cells import Cells, RowBatch, rows_with_any
 from glws.data.tables._description import BlockDescription, Columns, check_known
 from glws.data.tables._grouping import group_names, members_of, numbered
-from glws.data.tables._stack import Stack
 from glws.data.tables._table import WeakBlock
-from glws.data.tables._table_file import ROWS_AT_ONCE, AbstractTableFile
+from glws.data.tables._table_file import ROWS_AT_ONCE, AbstractTableFile, Stack
 from glws.errors import DataError
 from glws.kinds import READINGS, AbstractSupervision, find_kind
 
@@ -210,7 +209,7 @@ def _of_each_class(
 def _vectors(
     row_batch: RowBatch, how: str, name: str, column: str, classes: ClassNames
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    values, missing = row_batch.cells[column]
+    values, missing = row_batch.cells[column].values, row_batch.cells[column].missing
     if values.ndim != 2 or values.shape[1] != len(classes.names):
         raise DataError(
             f"{row_batch.file}: {name} needs a list of {len(classes.names)} columns, one for each class, or a column "

@@ -4,28 +4,80 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glws._class_names import ClassNames, shown
-from glws._optional import needed
 from glws.errors import DataError
 
 TRUTH = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
-class Cells(NamedTuple):
-    """One column of a row batch: numbers `[rows]` or `[rows, width]`, or objects (text, lists), and what is missing."""
+class Cells:
+    """A column of a row batch: numbers `[rows]` or `[rows, width]`, or objects (text, lists); and the missing ones."""
 
-    values: NDArray[Any]
-    missing: NDArray[np.bool_]
+    def __init__(self, values: NDArray[Any], missing: NDArray[np.bool_]) -> None:
+        self._values, self._missing = values, missing
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """What stands in the cells."""
+        return self._values
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """Which cells are empty."""
+        return self._missing
 
     @property
     def is_numeric(self) -> bool:
         """Whether the values are numbers already."""
         return self.values.dtype.kind in "biuf"
+
+    def floats(self) -> NDArray[np.float64]:
+        """The values as numbers, NaN where a cell is empty; `ValueError` or `TypeError` for what is neither."""
+        values = self.values
+        if not self.is_numeric:
+            values = _floats(np.where(self.missing, "nan", values) if self.missing.any() else values)
+        found = np.array(values, np.float64)
+        found[self.missing] = np.nan
+        return found
+
+
+class TextCells(Cells):
+    """A column of text as pyarrow holds it; Python objects are made of it only where somebody needs them."""
+
+    def __init__(self, column: Any) -> None:
+        self._column = column
+
+    @cached_property
+    def _numbers(self) -> NDArray[np.float64] | None:
+        """All cells as numbers; None if one is empty, or is a number only to Python, such as "+3" or "1_000"."""
+        return _cast(self._column)
+
+    @cached_property
+    def values(self) -> NDArray[Any]:
+        """The texts."""
+        return np.asarray(self._column.to_numpy(zero_copy_only=False), object)
+
+    @cached_property
+    def missing(self) -> NDArray[np.bool_]:
+        """The cells with nothing but spaces; none where all are numbers."""
+        if self._numbers is not None or all(map(str.strip, self.values)):
+            return np.zeros(len(self._column), bool)
+        return np.array([not cell.strip() for cell in self.values], bool)
+
+    @property
+    def is_numeric(self) -> bool:
+        """Text is not numeric, whatever it says."""
+        return False
+
+    def floats(self) -> NDArray[np.float64]:
+        """The texts as numbers."""
+        return super().floats() if self._numbers is None else self._numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,20 +110,13 @@ class RowBatch:
 
     def numbers(self, column: str) -> NDArray[np.float64]:
         """The column as numbers, NaN where a cell is empty; what is neither is refused."""
-        values, missing = self.cells[column]
-        if not self.cells[column].is_numeric:
-            values = self._parsed(column)
-        found = np.array(values, np.float64)
-        found[missing] = np.nan
-        return found
-
-    def _parsed(self, column: str) -> NDArray[np.float64]:
-        values, missing = self.cells[column]
+        cells = self.cells[column]
         try:
-            return _floats(np.where(missing, "nan", values) if missing.any() else values)
+            return cells.floats()
         except (ValueError, TypeError):
-            wrong = np.array([not gap and not _is_number(value) for value, gap in zip(values, missing, strict=True)])
-            self.refuse(wrong, lambda row: f"column {column} must be a number, found {shown(values[row])}")
+            values = cells.values
+            wrong = [not gap and not _is_number(value) for value, gap in zip(values, cells.missing, strict=True)]
+            self.refuse(np.array(wrong), lambda row: f"column {column} must be a number, found {shown(values[row])}")
             raise
 
     def whole(self, column: str, least: int = 0) -> NDArray[np.int64]:
@@ -96,14 +141,16 @@ class RowBatch:
         return np.where(np.isnan(found), -1, found).astype(np.int64)
 
     def _refuse_value(self, column: str, wrong: NDArray[np.bool_], expectation: str) -> None:
-        values = self.cells[column].values
-        is_wrong = rows_with_any(wrong)
-        self.refuse(is_wrong, lambda row: f"column {column} {expectation}, found {shown(values[row])}")
+        cells = self.cells[column]
+        self.refuse(
+            rows_with_any(wrong), lambda row: f"column {column} {expectation}, found {shown(cells.values[row])}"
+        )
 
     def flags(self, column: str) -> NDArray[np.int64]:
         """The column as 1 (1, true, yes) and 0 (0, false, no); -1 where a cell is empty."""
-        values, missing = self.cells[column]
-        if self.cells[column].is_numeric:
+        cells = self.cells[column]
+        values, missing = cells.values, cells.missing
+        if cells.is_numeric:
             known = (values == 0) | (values == 1)
             read = np.where(known, values, 0).astype(np.int64)
         else:
@@ -114,7 +161,7 @@ class RowBatch:
 
     def class_numbers(self, column: str, classes: ClassNames) -> NDArray[np.int64]:
         """The column as class numbers, from names or numbers; -1 where a cell is empty."""
-        values, missing = self.cells[column]
+        values, missing = self.cells[column].values, self.cells[column].missing
         if values.ndim != 1 or any(isinstance(value, list) for value in values[:1]):
             raise DataError(f"{self.file}: column {column} holds lists where each row has one class")
         cells = values.tolist()
@@ -125,7 +172,7 @@ class RowBatch:
 
     def class_masks(self, column: str, classes: ClassNames) -> NDArray[np.bool_]:
         """The column as sets of classes `[rows, classes]`: lists, or text such as "cat|dog"; none where it is empty."""
-        values, missing = self.cells[column]
+        values, missing = self.cells[column].values, self.cells[column].missing
         masks = np.zeros((len(values), len(classes.names)), bool)
         if values.ndim == 2:  # one number for each class, in a vector
             self._refuse_width(column, len(classes.names))
@@ -150,7 +197,7 @@ class RowBatch:
 
     def texts(self, column: str) -> NDArray[np.object_]:
         """The column as text; empty text where a cell is empty."""
-        values, missing = self.cells[column]
+        values, missing = self.cells[column].values, self.cells[column].missing
         read = np.empty(len(values), object)
         read[:] = ["" if gap else str(value).strip() for value, gap in zip(values, missing, strict=True)]
         return read
@@ -163,12 +210,24 @@ def _items(value: Any) -> Sequence[Any]:
 
 
 def _floats(texts: NDArray[Any]) -> NDArray[np.float64]:
-    """Texts as numbers: by pyarrow where it is there and knows how, three times as fast, and by Python otherwise."""
+    """Texts as numbers: by pyarrow where all are such as it knows, three times as fast, and by Python otherwise."""
+    import pyarrow
+
     try:
-        arrow = needed("pyarrow", "pyarrow", "reading numbers")
-        return np.asarray(arrow.array(texts, arrow.string()).cast(arrow.float64()))
-    except (ValueError, TypeError):  # DataError, when there is no pyarrow, is a ValueError too
-        return np.fromiter(map(float, texts.tolist()), np.float64, len(texts))
+        found = _cast(pyarrow.array(texts, pyarrow.string()))
+    except (TypeError, ValueError):  # lists among the texts, or half a surrogate pair
+        found = None
+    return np.fromiter(map(float, texts.tolist()), np.float64, len(texts)) if found is None else found
+
+
+def _cast(column: Any) -> NDArray[np.float64] | None:
+    """A column of text as numbers; None if pyarrow does not take all of it for numbers."""
+    import pyarrow
+
+    try:
+        return np.asarray(column.cast(pyarrow.float64()))
+    except pyarrow.ArrowInvalid:
+        return None
 
 
 def _is_number(value: Any) -> bool:

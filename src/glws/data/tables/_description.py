@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from glws._files import read_bytes
+from glws._messages import hint, one_line
 from glws._optional import needed
 from glws.errors import DataError, FileError
 
@@ -96,7 +96,7 @@ def read_yaml(path: Path) -> Any:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise DataError(f"{path}, line {line}: not text in UTF-8 ({error.reason})") from error
     except (yaml.YAMLError, ValueError) as error:
-        raise DataError(f"{path}: not readable as YAML: {' '.join(str(error).split())[:200]}") from error
+        raise DataError(f"{path}: not readable as YAML: {one_line(error)}") from error
 
 
 def _value(yaml: Any, text: str) -> Any:
@@ -248,6 +248,4 @@ def check_known(names: Mapping[str, Any] | Sequence[str], known: Sequence[str], 
     """Raises `DataError` for the first name that is not known, with the nearest one that is."""
     for name in names:
         if name not in known:
-            near = get_close_matches(str(name), known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known[:30])}"
-            raise DataError(f"there is no {what} {str(name)[:60]!r}; {hint}")
+            raise DataError(f"there is no {what} {str(name)[:60]!r}; {hint(name, known, '{}', 'known are')}")

@@ -16,7 +16,7 @@ LARGEST = 2**53
 
 def group_names(row_batch: RowBatch, column: str) -> NDArray[Any]:
     """The group column of a row_batch: whole numbers as int64, everything else as text."""
-    values, missing = row_batch.cells[column]
+    values, missing = row_batch.cells[column].values, row_batch.cells[column].missing
     if values.ndim != 1:
         row_batch.refuse(np.ones(len(values), bool), lambda row: f"column {column} must hold one value to group by")
     if values.dtype.kind == "f":

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from glws._messages import one_line
 from glws._optional import needed
 from glws.data.tables._cells import Cells, RowBatch
 from glws.data.tables._table_file import LEAST_BYTES, ROWS_AT_ONCE, SUSPICIOUS_BYTES, AbstractTableFile, DecodedSize
@@ -42,7 +43,7 @@ class ParquetFile(AbstractTableFile):
             )
             self.columns, self.num_rows = tuple(self.file.schema_arrow.names), about.num_rows
         except (self.arrow.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise DataError(f"{path}: cannot be read as parquet ({_first_line(error)})") from error
+            raise DataError(f"{path}: cannot be read as parquet ({one_line(error)})") from error
 
     def row_batches(self, names: Sequence[str]) -> Iterator[RowBatch]:
         """Stretches of at most 65,536 rows."""
@@ -61,7 +62,7 @@ class ParquetFile(AbstractTableFile):
                     yield self._stretch(names, batch.slice(low, high - low), start + low, decoded)
                 start += batch.num_rows
         except (self.arrow.ArrowException, OSError) as error:
-            raise DataError(f"{self.path}: damaged, or not read by this pyarrow ({_first_line(error)})") from error
+            raise DataError(f"{self.path}: damaged, or not read by this pyarrow ({one_line(error)})") from error
         if start != end:
             raise DataError(f"{self.path}: damaged: it claims {end:,} rows and holds {start:,}")
 
@@ -230,7 +231,3 @@ def _first_unreadable(column: Any) -> int:
         except UnicodeDecodeError:
             return row
     return 0
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0][:200]

@@ -23,9 +23,8 @@ from glws.data.tables._grouping import members_of, rearrange_rows, sorting_order
 from glws.data.tables._hashing import BlockHasher, ColumnHasher, TableHash, block_end, description_hash
 from glws.data.tables._parquet_file import ParquetFile
 from glws.data.tables._shard import Shard, shard_bounds
-from glws.data.tables._stack import Stack
 from glws.data.tables._table import Table
-from glws.data.tables._table_file import AbstractTableFile
+from glws.data.tables._table_file import AbstractTableFile, Stack
 from glws.errors import DataError
 
 FORMATS = {".csv": "text", ".tsv": "text", ".txt": "text", ".parquet": "parquet", ".pq": "parquet",
@@ -239,11 +238,12 @@ def finite_numbers(row_batch: RowBatch, name: str) -> NDArray[np.floating[Any]]:
     Empty cells, what is no number, infinities and what float32 takes for infinite are refused.
     """
     row_batch.refuse_missing(name)
-    values = row_batch.cells[name].values
-    numbers = values.astype(np.float32) if np.can_cast(values.dtype, np.float32) else row_batch.numbers(name)
+    cells = row_batch.cells[name]
+    is_narrow = cells.is_numeric and np.can_cast(cells.values.dtype, np.float32)
+    numbers = cells.values.astype(np.float32) if is_narrow else row_batch.numbers(name)
     row_batch.refuse(
         rows_with_any(~(np.abs(numbers) <= LARGEST)),
-        lambda row: f"column {name} must be a finite number, found {shown(values[row])}",
+        lambda row: f"column {name} must be a finite number, found {shown(cells.values[row])}",
     )
     return numbers
 

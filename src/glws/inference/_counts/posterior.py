@@ -18,6 +18,7 @@ from glws.inference._counts.thresholds import COMPILED_SHORT_EXACT, COMPILED_SHO
 from glws.inference._counts.tilting import Undecided, bounded, set_aside
 from glws.inference._counts.weights import Between, Exactly, Sampled, Weighted, Weights
 from glws.inference._counts.windows import interval_posterior, weighted_posterior
+from glws.inference._padding import real_instances
 
 Written = Exactly | Between | Weighted
 METHODS = ("auto", "compiled", "characteristic", "recursion")
@@ -84,7 +85,7 @@ def _sampled(log_zero: Tensor, log_one: Tensor, lengths: Tensor, weights: Sample
     """A hard count of twice as many."""
     zero, one = weights.doubled(log_zero.detach().double(), log_one.detach().double(), lengths)
     log_likelihood, marginals = count_posterior(zero, one, 2 * lengths, Exactly(lengths), method)
-    is_real = torch.arange(log_zero.shape[1], device=log_zero.device) < lengths[:, None]
+    is_real = real_instances(log_zero, lengths)
     result = CountResult(log_likelihood, torch.where(is_real, marginals[:, : log_zero.shape[1]], 0.0))
     return result if log_zero.dtype == torch.float64 else _in_single_precision(result)
 
@@ -191,7 +192,7 @@ def _plain(log_zero: Tensor, log_one: Tensor, lengths: Tensor, weights: Written,
     log_likelihood = torch.where(problems.settled.isnan(), math.nan, log_likelihood)[:, None]
     marginals = torch.where(problems.is_certain, 1.0, torch.where(problems.is_soft, marginals, 0.0))
     marginals = torch.where(log_likelihood == -math.inf, 0.0, marginals)
-    is_real = torch.arange(log_zero.shape[1], device=log_zero.device) < lengths[:, None]
+    is_real = real_instances(log_zero, lengths)
     return CountResult(log_likelihood[:, 0], torch.where(log_likelihood.isnan() & is_real, math.nan, marginals))
 
 

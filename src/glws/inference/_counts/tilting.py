@@ -16,6 +16,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from glws.inference._padding import real_instances
+
 # Log-odds beyond this leave too few digits for θ: the search then runs around a pivot.
 FAR = 1e4
 # Log-potentials beyond this are read as this: sums of a billion of them stay finite.
@@ -69,7 +71,7 @@ def set_aside(
     lengths: Int[Tensor, "problems"],
 ) -> Undecided:
     """Separate what is certain from what is not; padding is certain, not counted and weighs nothing."""
-    is_real = torch.arange(log_zero.shape[1], device=log_zero.device) < lengths[:, None]
+    is_real = real_instances(log_zero, lengths)
     zero = torch.where(is_real, bounded(log_zero), 0.0)
     one = torch.where(is_real, bounded(log_one), -math.inf)
     is_soft = (zero > -math.inf) & (one > -math.inf)

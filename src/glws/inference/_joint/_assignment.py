@@ -11,6 +11,7 @@ from torch import Tensor
 from glws.inference._counts import Exactly, count_mode
 from glws.inference._joint._transport import transport
 from glws.inference._joint.groups import gathered
+from glws.inference._padding import real_instances
 
 SHORT = 128
 """Up to this many instances a table of instances and places is written down."""
@@ -65,7 +66,7 @@ def best_cover(
     """
     allowed = torch.where(present[:, None], potentials, -torch.inf)
     top, labels = allowed.max(2)
-    real = torch.arange(labels.shape[1], device=lengths.device) < lengths[:, None]
+    real = real_instances(labels, lengths)
     found = torch.zeros_like(present).scatter_reduce_(1, labels, real, "amax")
     for group in (present & ~found).any(1).nonzero()[:, 0].tolist():
         length, classes = int(lengths[group]), present[group].nonzero()[:, 0]

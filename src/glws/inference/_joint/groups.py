@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from glws.inference._joint.limits import TABLE_ENTRIES
+from glws.inference._padding import real_instances
 
 Answer = tuple[Float[Tensor, "groups"], Float[Tensor, "groups instances classes"]]
 
@@ -62,7 +63,7 @@ class Groups(NamedTuple):
     @property
     def is_real(self) -> Bool[Tensor, "groups instances"]:
         """Which instances are no padding."""
-        return torch.arange(self.potentials.shape[1], device=self.lengths.device) < self.lengths[:, None]
+        return real_instances(self.potentials, self.lengths)
 
     def select(self, chosen: Int[Tensor, "chosen"]) -> Groups:
         """Some of the groups."""

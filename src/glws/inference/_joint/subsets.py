@@ -19,6 +19,7 @@ from glws.inference._joint.arithmetic import LINEAR, LOGS, Arithmetic
 from glws.inference._joint.exact import can_compile
 from glws.inference._joint.groups import Answer, Groups, alike, shares
 from glws.inference._joint.limits import SMALLEST
+from glws.inference._padding import real_instances
 
 
 def subset_posterior(groups: Groups) -> Answer:
@@ -78,7 +79,7 @@ def _posterior(
     lengths: Int[Tensor, "groups"],
     numbers: Arithmetic,
 ) -> Answer:
-    is_real = torch.arange(weights.shape[1], device=lengths.device)[:, None, None] < lengths[:, None]
+    is_real = real_instances(weights, lengths).T[:, :, None]
     forward = _forward(weights, is_real, numbers)
     last = (2**bits - 1)[:, None]
     mass = forward[-1].gather(1, last)

@@ -1,0 +1,17 @@
+"""Groups of different lengths in one tensor: which places hold an instance, and which are padding."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+
+def real_instances(rows: Tensor, lengths: Int[Tensor, "groups"]) -> Bool[Tensor, "groups instances"]:
+    """True for instances, False for padding, of a tensor `[groups, instances, ...]`.
+
+    >>> real_instances(torch.zeros(2, 3), torch.tensor([3, 1]))
+    tensor([[ True,  True,  True],
+            [ True, False, False]])
+    """
+    return torch.arange(rows.shape[1], device=lengths.device) < lengths[:, None]
