@@ -68,7 +68,8 @@ def test_classes_that_can_be_exchanged_are_mentioned_with_what_settles_it(
     assert run(["doctor", str(tmp_path / "pairs.yaml")]) == 0
     assert (
         "warning: the weak labels do not identify the classes: 'cat' and 'dog' can be exchanged; "
-        "one labeled instance of either settles it; for example PairSimilarity, group b: ('cat', 'dog') may as well be ('dog', 'cat')\n"
+        "one labeled instance of either settles it; for example PairSimilarity, "
+        "group b: ('cat', 'dog') may as well be ('dog', 'cat')\n"
     ) in capsys.readouterr().out
 
 
