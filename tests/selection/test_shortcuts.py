@@ -23,6 +23,7 @@ from glws.kinds import (
     SimilarityConfidence,
     SoftLabels,
     Together,
+    Triplets,
     Unlabeled,
     UnlabeledClasses,
 )
@@ -273,14 +274,20 @@ def test_what_is_not_decided_is_said_to_be_so() -> None:
 
 
 def test_a_search_that_is_stopped_says_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_search, "MOST_CHECKS", 60)
+    monkeypatch.setattr(_search, "MOST_CHECKS", -60)
     found = identify(pairs_of(PairComparison.of([0], 7)))
     assert found.is_identified is None
     stopped = identify(pairs_of(PairSimilarity.of([1, 0], 7)))
     assert stopped.is_identified is False
-    assert stopped.describe() == ["'0', '1', '2', '3', '4', '5' and '6' can be exchanged in any order"] or (
-        stopped.exchangeable == (tuple(range(7)),)
-    )
+    assert stopped.exchangeable == (tuple(range(7)),)
+    assert stopped.settled_by is None
+
+
+def test_a_hundred_classes_are_decided_and_classes_that_never_occur_do_not_count() -> None:
+    assert identify(singles(Labels.of(list(range(100)), 100))).is_identified
+    assert names_are_identified(singles(Labels.of([0, 1], 5)))
+    triplets = WeakDataset(torch.zeros(3, 1), [[0, 1, 2]], Triplets.of([1], num_classes=30))
+    assert identify(triplets).exchangeable == (tuple(range(30)),)
 
 
 def test_labels_that_cannot_be_are_refused() -> None:

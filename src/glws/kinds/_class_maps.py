@@ -55,6 +55,8 @@ CLOSE = 1e-9
 """Log-weights that differ by less are equal."""
 ENTRIES_AT_ONCE = 200_000
 """Rows of tables of single instances are compared few at a time: the first ones rule out most pairs of classes."""
+FEW_ROWS = 20
+"""So many groups often rule out a map."""
 MOST_SET_CLASSES = 12
 """Weights of sets of classes are written down for so many classes, 2^12 of them."""
 MOST_LABELINGS = 4096
@@ -114,11 +116,18 @@ class Tables(AbstractQuestion):
         return self.log_weights.ndim <= 3
 
     def allows(self, image: IntArray) -> bool | None:
-        """Entry by entry."""
+        """Entry by entry; where few classes change their names, only the labelings that have one of these."""
         known, places = np.flatnonzero(image >= 0), self.log_weights.ndim - 1
+        moved = known[image[known] != known]
+        if places * len(moved) >= len(known):
+            return self._is_as_good([known] * places, image)
+        rows = ([moved if place == other else known for other in range(places)] for place in range(places))
+        return all(self._is_as_good(labels, image) for labels in rows)
+
+    def _is_as_good(self, labels: list[IntArray], image: IntArray) -> bool:
         groups = np.arange(len(self.log_weights))
-        before = self.log_weights[np.ix_(groups, *[known] * places)]
-        after = self.log_weights[np.ix_(groups, *[image[known]] * places)]
+        before = self.log_weights[np.ix_(groups, *labels)]
+        after = self.log_weights[np.ix_(groups, *(image[own] for own in labels))]
         return bool(((after >= before - CLOSE) | (before == -np.inf)).all())
 
 
@@ -148,10 +157,13 @@ class Totals(AbstractQuestion):
     tolerance: float
 
     def allows(self, image: IntArray) -> bool | None:
-        """No name may be given to more labels than it is known to have."""
-        rest = self.counts.copy()
+        """No name may be given to more labels than it is known to have; a few groups are looked at first."""
+        return self._is_within(self.counts[:FEW_ROWS], image) and self._is_within(self.counts[FEW_ROWS:], image)
+
+    def _is_within(self, counts: FloatArray, image: IntArray) -> bool:
+        rest = counts.copy()
         for number in np.flatnonzero(image >= 0):
-            rest[:, image[number]] -= self.counts[:, number]
+            rest[:, image[number]] -= counts[:, number]
         return bool((rest >= -self.tolerance).all())
 
 

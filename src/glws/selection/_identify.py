@@ -22,6 +22,7 @@ from glws.kinds._class_maps import (
     AbstractQuestion,
     IntArray,
     Labelings,
+    are_allowed,
     exchange,
     exchangeable_sets,
     joined,
@@ -176,8 +177,9 @@ def names_are_identified(data: WeakDataset) -> bool:
     >>> names_are_identified(WeakDataset(torch.zeros(4, 1), [[0, 1], [2, 3]], PairSimilarity.of([True, False])))
     False
     """
-    num_classes = data.weak[0].num_classes
-    return not exchangeable_sets(_asked(data), range(min(num_classes, MOST_CLASSES)), num_classes)
+    asked, number = _asked(data), data.weak[0].num_classes
+    classes = _occurring(data, None).nonzero()[:, 0].tolist()[:MOST_CLASSES]
+    return not any(are_allowed(asked, exchange(*pair, classes, number)) for pair in combinations(classes, 2))
 
 
 def _with_simple_maps(found: Identifiability, search: Search) -> tuple[Identifiability, list[IntArray]]:
@@ -242,13 +244,13 @@ def _checked(labels: Sequence[int] | Tensor, size: int, num_classes: int) -> Int
 def _occurring(data: WeakDataset, truth: Tensor | None) -> Bool[Tensor, "classes"]:
     """The classes that some instance may have by every group that it is in, taken one by one."""
     size, num_classes = len(data.instances), data.weak[0].num_classes
-    blocked = torch.zeros(size, num_classes, dtype=torch.int32)
+    allowed = torch.ones(size, num_classes, dtype=torch.bool)
     used = torch.zeros(size, dtype=torch.bool)
     for groups, weak in zip(data.groups, data.weak, strict=True):
         member = torch.arange(len(groups)).repeat_interleave(groups.lengths)
-        blocked.index_add_(0, groups.indices, (~weak.feasible(groups.lengths).allowed[member]).int())
+        place, number = (~weak.feasible(groups.lengths).allowed[member]).nonzero(as_tuple=True)
+        allowed[groups.indices[place], number] = False
         used[groups.indices] = True
-    allowed = blocked == 0
     if truth is not None:
         known = truth >= 0
         allowed[known] = one_hot(truth[known], num_classes).bool()

@@ -14,13 +14,13 @@ import numpy as np
 from glws.kinds._class_maps import NEVER, OPEN, AbstractQuestion, BoolArray, IntArray, are_allowed, identity
 
 MOST_CHECKS = 10_000
-"""A search asks about so many maps, decided in part or in full, and is stopped then."""
+"""A search asks about so many maps, decided in part or in full, beside two for each pair of classes."""
 MOST_SETS = 12
 """Of so many classes the smallest set that settles everything is found by trying all sets."""
 
 
 class SearchStopped(Exception):
-    """The search has asked about MOST_CHECKS maps."""
+    """The search has asked about as many maps as it may."""
 
 
 class Search:
@@ -40,14 +40,14 @@ class Search:
         self.block = np.arange(num_classes)
         for chosen in sets:
             self.block[list(chosen)] = chosen[0]
-        self.answers: dict[bytes, bool | None] = {}
+        self.most, self.answers = MOST_CHECKS + 2 * num_classes**2, dict[bytes, bool | None]()
         self.may = self._refined()
 
     def answer(self, image: IntArray) -> bool | None:
         """Whether all questions allow what is decided of a map; None where some do not say."""
         key = image.tobytes()
         if key not in self.answers:
-            if len(self.answers) >= MOST_CHECKS:
+            if len(self.answers) >= self.most:
                 raise SearchStopped
             self.answers[key] = are_allowed(self.asked, image)
         return self.answers[key]
