@@ -19,6 +19,7 @@ from glws.kinds import (
     PairComparison,
     PairSimilarity,
     PositiveConfidence,
+    PresentClasses,
     Proportions,
     SimilarityConfidence,
     SoftLabels,
@@ -234,6 +235,15 @@ def test_expected_shares_and_scores_identify_what_they_tell_apart(
     weak: AbstractSupervision, size: int, is_identified: bool
 ) -> None:
     assert identify(bags(weak, size)).is_identified == is_identified
+
+
+def test_classes_that_may_be_present_do_not_count_in_groups_without_room_for_them() -> None:
+    present, unknown = PresentClasses.of([[1, 1, -1, 0]]), Labels.of([-1], 4)
+    tight = WeakDataset(torch.zeros(3, 1), [[[0, 1]], [[2]]], [present, unknown])
+    roomy = WeakDataset(torch.zeros(4, 1), [[[0, 1, 2]], [[3]]], [present, unknown])
+    assert (2, 3) in identify(tight).merged
+    assert (2, 3) not in identify(roomy).merged
+    assert (2, 1) in identify(roomy).merged
 
 
 def test_evidence_about_single_instances_counts() -> None:
