@@ -124,18 +124,6 @@ def test_equal_weak_labels_of_equal_groups_are_asked_about_once() -> None:
     assert len(weak.distinct(torch.tensor([2, 2, 2]))[0]) == 2
 
 
-def test_the_best_weight_is_that_of_the_best_labeling_or_a_bound_on_it() -> None:
-    from kinds.test_every_kind import KINDS
-
-    for name, (weak, lengths) in KINDS.items():
-        best = weak.best_log_weight(torch.tensor(lengths)).tolist()
-        for group, length in enumerate(lengths):
-            found = max(weak.log_weight(group, labels) for labels in product(range(weak.num_classes), repeat=length))
-            assert best[group] >= found - 1e-12, name
-            if length and not name.endswith("together") and not name.startswith("present classes, "):
-                assert best[group] == pytest.approx(found, abs=1e-12), name
-
-
 def test_a_prior_of_one_is_feasible_and_takes_every_instance_that_has_a_choice() -> None:
     answer = Unlabeled.of([1.0, 0.5]).infer(
         torch.tensor([[[0.8, 0.2]] * 3, [[1.0, 0.0], [0.3, 0.7], [0.0, 0.0]]]).log(), [3, 2]

@@ -226,10 +226,6 @@ class AbstractSupervision(ABC):
         own = [column for name, value in self._values() if name not in self._shared() for column in _columns(value)]
         return numbered_rows([lengths, *own])
 
-    def best_log_weight(self, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
-        """The largest log p(w | y) of any labeling of each feasible group, or an upper bound; inf where not known."""
-        return torch.full((len(self),), torch.inf, dtype=torch.float64)
-
     def stated_counts(self, lengths: Int[Tensor, "groups"]) -> tuple[Tensor, Tensor] | None:
         """How many members of each class the weak label states, as the ends of a range [groups, classes].
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -90,11 +90,6 @@ class Constraints(AbstractSupervision):
             return form
         missing = max(max(sizes, default=0) - self.known.shape[1], 0)
         return KnownLabels(form, pad(self.known, (0, missing), value=-1))
-
-    def best_log_weight(self, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
-        """0: a constraint holds or not. Not known where an automaton has weights."""
-        weighted = [isinstance(item, Automaton) and item.is_weighted for item in self.wanted]
-        return torch.where(torch.tensor(weighted, dtype=torch.bool), torch.inf, 0.0).double()
 
     def check_readable(self, lengths: Int[Tensor, "groups"]) -> None:
         """Reads the text of every group, each once for each length."""

@@ -45,7 +45,3 @@ class AbstractTableKind(AbstractFixedSize):
     def narrowed(self, allowed: Bool[Tensor, "members classes"], lengths: Int[Tensor, "groups"]) -> Narrowed:
         """By the entries of the table."""
         return by_table(allowed, lengths, self.size, lambda groups: self[groups].log_table() > -torch.inf)
-
-    def best_log_weight(self, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
-        """The largest entry of the table."""
-        return self.log_table().double().flatten(1).amax(1)

@@ -177,13 +177,6 @@ class MultiInstance(LearnsNoise):
         none, some = (log_marks(self.present, self.flip) > -torch.inf).unbind(1)
         return by_counted(allowed, lengths, self.counted, (~none).long(), some * lengths)
 
-    def best_log_weight(self, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
-        """The larger of the weights of none and of some."""
-        form = self.form(lengths)
-        weights = form.form if isinstance(form, Selected) else form
-        assert isinstance(weights, PresenceWeights)
-        return weights.log_weights.double().amax(1)
-
     def counts_here(self, posterior: Posterior) -> Float[Tensor, "2 2"]:
         """How many groups have none and some (rows), and were reported so (columns)."""
         if self.share is not None:
@@ -274,10 +267,6 @@ class PresentClasses(LearnsNoise):
         """None, any number, or at least one of each class."""
         none, some = (log_marks(self.present, self.flip) > -torch.inf).unbind(2)
         return by_counts(allowed, lengths, torch.arange(self.num_classes), ~none, some * lengths[:, None])
-
-    def best_log_weight(self, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
-        """At most the larger of the weights of none and of some, class by class."""
-        return log_marks(self.present, self.flip).double().amax(2).sum(1)
 
     def solved_by(self, method: str) -> PresentClasses:
         """Itself: sets are always answered exactly."""

@@ -121,10 +121,6 @@ class NoisyProportions(LearnsNoise):
         """Any count is possible: any noise can happen."""
         return by_counted(allowed, lengths, self.counted, torch.zeros_like(lengths), lengths)
 
-    def best_log_weight(self, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
-        """That of the nearest count."""
-        return self._weights(lengths).log_weights.amax(1)
-
     def stated_counts(self, lengths: Int[Tensor, "groups"]) -> tuple[Tensor, Tensor]:
         """The observed count."""
         return counts_of_classes(self.counted, self.observed, self.observed, lengths)

@@ -90,10 +90,6 @@ class PairSimilarity(AbstractFixedSize, LearnsNoise):
         different, same = (log_report(self.same, self.flip) > -torch.inf).unbind(1)
         return by_agreement(allowed, lengths, same, different)
 
-    def best_log_weight(self, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
-        """That of equal or of different labels."""
-        return log_report(self.same, self.flip).double()[:, 1 if self.num_classes == 1 else 0 :].amax(1)
-
     def weight(self, group: int, labels: Sequence[int]) -> float:
         """As written above."""
         return report_probability(bool(self.same[group]), labels[0] == labels[1], self.flip)

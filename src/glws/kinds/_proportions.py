@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -159,10 +159,6 @@ class Proportions(AbstractSupervision):
         """By the range."""
         return by_counted(allowed, lengths, self.counted, self.low, self.high)
 
-    def best_log_weight(self, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
-        """0: the count is in the range or not."""
-        return torch.zeros(len(self), dtype=torch.float64)
-
     def stated_counts(self, lengths: Int[Tensor, "groups"]) -> tuple[Tensor, Tensor]:
         """The range."""
         return counts_of_classes(self.counted, self.low, self.high, lengths)
@@ -228,10 +224,6 @@ class ClassCounts(AbstractSupervision):
     def narrowed(self, allowed: Bool[Tensor, "members classes"], lengths: Int[Tensor, "groups"]) -> Narrowed:
         """By the counts."""
         return by_counts(allowed, lengths, torch.arange(self.num_classes), self.counts, self.counts)
-
-    def best_log_weight(self, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
-        """0: the counts are these or not."""
-        return torch.zeros(len(self), dtype=torch.float64)
 
     def stated_counts(self, lengths: Int[Tensor, "groups"]) -> tuple[Tensor, Tensor]:
         """The counts."""

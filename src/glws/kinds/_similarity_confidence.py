@@ -102,11 +102,6 @@ class SimilarityConfidence(AbstractFixedSize):
         same, different = self._log_weights()
         return by_agreement(allowed, lengths, same > -torch.inf, different > -torch.inf)
 
-    def best_log_weight(self, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
-        """That of equal or of different labels."""
-        same, different = self._log_weights()
-        return same if self.num_classes == 1 else torch.maximum(same, different)
-
     def _log_weights(self) -> tuple[Float[Tensor, "groups"], Float[Tensor, "groups"]]:
         same = (self.confidence * 0.5 / self.prior).log()
         return same, ((1 - self.confidence) * 0.5 / (1 - self.prior)).log()

@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from glws.errors import DataError
@@ -99,10 +99,6 @@ class Together(AbstractSupervision):
     def distinct(self, lengths: Int[Tensor, "groups"]) -> tuple[Int[Tensor, "distinct"], Int[Tensor, "groups"]]:
         """Groups that are alike in each part."""
         return numbered_rows([part.distinct(lengths)[1] for part in self.parts])
-
-    def best_log_weight(self, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
-        """At most the sum of those of the parts."""
-        return torch.stack([part.best_log_weight(lengths) for part in self.parts]).sum(0)
 
     def log_weight(self, group: int, labels: Sequence[int]) -> float:
         """The sum of the parts."""

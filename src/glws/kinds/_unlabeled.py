@@ -174,15 +174,6 @@ class Unlabeled(AbstractSupervision):
         """By the range of counts that have any weight."""
         return by_counted(allowed, lengths, self.counted, *self._range(lengths))
 
-    def best_log_weight(self, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
-        """That of the likeliest count; 0 for a rounded or an expected one."""
-        if self.count not in ("binomial", "hypergeometric", "dataset"):
-            return torch.zeros_like(self.prior)
-        weights = self._weights(lengths)
-        weights = weights.weighted(lengths) if isinstance(weights, Sampled) else weights
-        assert isinstance(weights, Weighted)
-        return weights.log_weights.amax(1)
-
     def stated_counts(self, lengths: Int[Tensor, "groups"]) -> tuple[Tensor, Tensor]:
         """The prior, times the number of members."""
         expected = self.prior * lengths

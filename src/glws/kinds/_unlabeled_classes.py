@@ -87,10 +87,6 @@ class UnlabeledClasses(AbstractSupervision):
         expected = self.prior * lengths[:, None]
         return by_counts(allowed, lengths, torch.arange(self.num_classes), expected, expected)
 
-    def best_log_weight(self, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
-        """0: the relative entropy of predictions with these shares."""
-        return torch.zeros(len(self), dtype=torch.float64)
-
     def stated_counts(self, lengths: Int[Tensor, "groups"]) -> tuple[Tensor, Tensor]:
         """The prior, times the number of members."""
         expected = self.prior * lengths[:, None]
