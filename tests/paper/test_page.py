@@ -38,7 +38,7 @@ def test_head_counts_cells_seeds_runs_and_devices() -> None:
     text = page(results)
     assert f"has {len(cells())} cells in 11 settings" in text
     assert "**GLWS was run in 2 of them**, in 1 with 3 seeds or more." in text
-    assert "24 others need confidences of CLIP" in text
+    assert "24 others need CLIP confidences" in text
     assert "No cells were run of F-MNIST, CIFAR-10, CIFAR-100, STL-10, ImageNet-100." in text
     assert "- Runs: 5, 3.0 hours" in text
     assert "- Seeds: 0, 1, 5." in text
@@ -74,7 +74,7 @@ def test_summary_counts_what_is_above_and_takes_the_median() -> None:
     assert found["MNIST + F-MNIST"] == ["76", "4", "3", "75%", "0.50", "3"]
     assert found["CIFAR-10"] == ["38", "0", "", "", "", ""]
     assert found["all"] == [str(len(cells())), "4", "3", "75%", "0.50", "3"]
-    assert "\n1 of the cells run have one that is not" in page(results)
+    assert "\n1 of the\ncells run have a lower one" in page(results)
     assert "more than its standard deviation: 0 of the 4 cells run." in page(results)
 
 

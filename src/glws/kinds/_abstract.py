@@ -61,8 +61,9 @@ class AbstractSupervision(ABC):
                 raise DataError(f"{made}: {name} must be a tensor, found {found}; {made}.of reads lists and arrays")
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{name}={plain(value)}" for name, value in self._values())
-        return f"{type(self).__name__}({values})"
+        values = [(name, plain(value)) for name, value in self._values()]
+        shown = ", ".join(f"{name}={text}" for name, text in values if text not in ("[]", "[[]]"))
+        return f"{type(self).__name__}({shown})"
 
     @abstractmethod
     def form(self, lengths: Int[Tensor, "groups"]) -> AbstractForm:

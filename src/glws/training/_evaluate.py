@@ -27,7 +27,7 @@ from glws.methods import Outputs
 from glws.training._world import World
 
 AT_ONCE = 1024
-GROUPS_AT_ONCE = 256
+GROUPS_AT_ONCE = 2048
 CELLS_AT_ONCE = 1 << 17
 """Groups answered together have at most so many places for instances, or padding at most doubles what they need."""
 
@@ -116,7 +116,7 @@ def pieces(lengths: Int[Tensor, "groups"]) -> Iterator[Int[Tensor, "some"]]:
     """The numbers of groups that are answered together: in order, and large groups not beside many small ones.
 
     >>> [len(piece) for piece in pieces(torch.tensor([10] * 300 + [50_000] + [10] * 100))]
-    [256, 44, 2, 99]
+    [300, 2, 99]
     """
     first, longest, total = 0, 0, 0
     for group, length in enumerate(lengths.tolist()):
