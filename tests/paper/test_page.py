@@ -74,7 +74,7 @@ def test_summary_counts_what_is_above_and_takes_the_median() -> None:
     assert found["MNIST + F-MNIST"] == ["76", "4", "3", "75%", "0.50", "3"]
     assert found["CIFAR-10"] == ["38", "0", "", "", "", ""]
     assert found["all"] == [str(len(cells())), "4", "3", "75%", "0.50", "3"]
-    assert "\n1 of the\ncells run have a lower one" in page(results)
+    assert "1 of the\ncells run have a lower one" in page(results)
     assert "more than its standard deviation: 0 of the 4 cells run." in page(results)
 
 
