@@ -13,7 +13,7 @@ from glws._objective import Multiclass
 from glws.data import WeakDataset
 from glws.data.augment import Views, views
 from glws.inference import Counts, JointCounts, PresenceSet, Solution
-from glws.inference._automata_form import by_enumeration, spelled_out
+from glws.inference._automata_form import as_automata, by_enumeration
 from glws.kinds import (
     ClassCounts,
     ExpectedCount,
@@ -151,7 +151,7 @@ def test_several_classes_are_asked_about_as_the_method_says(
 
 
 def solved_by_enumeration(form: JointCounts | PresenceSet, potentials: Tensor, lengths: Tensor) -> Solution:
-    return Solution(*by_enumeration(spelled_out(form, lengths), potentials, lengths))
+    return Solution(*by_enumeration(as_automata(form, lengths), potentials, lengths))
 
 
 def test_what_the_host_looks_at_is_launched() -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from glws.data import Batch, TensorInstances, WeakDataset
 from glws.errors import ConfigError
-from glws.inference import sent
+from glws.inference import to_device
 
 SHARE_OF_MEMORY = 0.5
 
@@ -46,9 +46,9 @@ def batch_on(batch: Batch, device: torch.device) -> Batch:
 
     Weak labels stay on the host, which looks at them to make their form; only the form travels.
     """
-    parts = tuple(replace(part, rows=sent(part.rows, device)) for part in batch.parts)
-    evidence = None if batch.evidence is None else sent(batch.evidence, device)
-    return Batch(sent(batch.instances, device), batch.numbers, parts, evidence)
+    parts = tuple(replace(part, rows=to_device(part.rows, device)) for part in batch.parts)
+    evidence = None if batch.evidence is None else to_device(batch.evidence, device)
+    return Batch(to_device(batch.instances, device), batch.numbers, parts, evidence)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class DeviceInstances:
 
     def take(self, numbers: Int[Tensor, "chosen"]) -> Tensor:
         """The chosen instances."""
-        return self.values[sent(numbers, self.values.device)]
+        return self.values[to_device(numbers, self.values.device)]
 
 
 def on_device(data: WeakDataset, device: torch.device) -> WeakDataset:

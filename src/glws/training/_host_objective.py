@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from glws.data import Batch
-from glws.inference import sent
+from glws.inference import to_device
 from glws.methods import GLWS, Outputs, Step
 from glws.training._step_graphs import form_of
 
@@ -35,10 +35,10 @@ def loss_on_host(method: GLWS, step: Step) -> Tensor | None:
     inner = _inner_step(method, step, here)
     loss = method.loss(inner)
     (gradient,) = torch.autograd.grad(loss, here)
-    values = sent(torch.stack([loss.detach(), *(value.to(loss.dtype) for value in inner.notes.values())]), device)
+    values = to_device(torch.stack([loss.detach(), *(value.to(loss.dtype) for value in inner.notes.values())]), device)
     for name, value in zip(inner.notes, values[1:].unbind(0), strict=True):
         step.note(name, value)
-    known: Tensor = _Known.apply(logits, values[0], sent(gradient, device))  # type: ignore[no-untyped-call]
+    known: Tensor = _Known.apply(logits, values[0], to_device(gradient, device))  # type: ignore[no-untyped-call]
     return known
 
 

@@ -1,4 +1,4 @@
-"""From a constraint text to the tree of what it says: an operator-precedence parser that knows the classes.
+"""Parse a constraint text to a tree: an operator-precedence parser that knows the classes.
 
 condition   := condition "if" condition "else" condition | condition "or" condition | condition "and" condition
              | "not" condition | "(" condition ")" | "True" | "False"
@@ -22,11 +22,11 @@ from glws.automata._language.tree import (
     COMPARISONS,
     And,
     Choice,
+    ClassLabel,
     Constant,
     Counting,
     Every,
     Formula,
-    Known,
     Label,
     Linear,
     Member,
@@ -49,12 +49,12 @@ _LEVELS |= {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT}
 
 
 def parse(text: str, classes: int | Sequence[str], length: int | None) -> Formula:
-    """What the text says about labels of these classes; with a length, `length` and negative indices become numbers."""
+    """The formula of the text; with a length, `length` and negative indices become numbers."""
     return _Parser(text, classes, length).parse()
 
 
 class _Parser:
-    """Reads from `self.place` on; every method returns what it has read."""
+    """Reads from `self.place` on; every method returns the value it has read."""
 
     def __init__(self, text: str, classes: int | Sequence[str], length: int | None) -> None:
         self.meaning = Meaning(text, classes, length)
@@ -64,18 +64,18 @@ class _Parser:
         self.in_function = False
 
     def parse(self) -> Formula:
-        if self._token.kind == "end":
+        if self._token.type == "end":
             raise self._error("the text is empty; write True for no constraint at all", 0)
         column = self._token.column
         formula = self.meaning.formula(self._expression(), column)
-        if self._token.kind != "end":
+        if self._token.type != "end":
             raise self._unexpected_after()
         return formula
 
     # Operators, by precedence
 
     def _expression(self, level: int = _CONDITIONAL) -> Value:
-        """An operand and all operators after it that bind at least as strongly as `level`."""
+        """An operand and all following operators that bind at least as strongly as `level`."""
         column = self._token.column
         self.nesting += 1
         if self.nesting > MAX_NESTING:
@@ -87,7 +87,7 @@ class _Parser:
         return value
 
     def _level(self) -> int:
-        return 0 if self._token.kind == "quoted" else _LEVELS.get(self._token.text, 0)
+        return 0 if self._token.type == "quoted" else _LEVELS.get(self._token.text, 0)
 
     def _combined(self, value: Value, column: int) -> Value:
         level = self._level()
@@ -143,11 +143,11 @@ class _Parser:
             return left.times(1 / self._divisor(right, place))
         if left.is_constant or right.is_constant:
             return right.times(left.constant) if left.is_constant else left.times(right.constant)
-        raise self._error("a product of counts cannot be read; multiply by a number", sign.column)
+        raise self._error("counts cannot be multiplied with each other; multiply by a number", sign.column)
 
     def _divisor(self, value: Linear, column: int) -> Fraction:
         if not value.is_constant:
-            raise self._error(f"only numbers can divide; dividing by 'length' {NEEDS_LENGTH}", column)
+            raise self._error(f"a divisor must be a number; dividing by 'length' {NEEDS_LENGTH}", column)
         if not value.constant:
             raise self._error("division by zero", column)
         return value.constant
@@ -160,11 +160,11 @@ class _Parser:
 
     def _operand(self) -> Value:
         token = self._advance()
-        if token.kind == "number":
+        if token.type == "number":
             return self.meaning.plain(Fraction(token.text))
-        if token.kind == "quoted":
+        if token.type == "quoted":
             return self.meaning.named(token.text[1:-1], token.column)
-        if token.kind == "name":
+        if token.type == "name":
             return self._word(token)
         if token.text in ("+", "-"):
             sign, column = Fraction(1 if token.text == "+" else -1), self._token.column
@@ -207,7 +207,7 @@ class _Parser:
         index = int(value.constant)
         if self.meaning.length is None or index >= 0:
             return Position(index)
-        return Position(index + self.meaning.length) if index + self.meaning.length >= 0 else Known(None)
+        return Position(index + self.meaning.length) if index + self.meaning.length >= 0 else ClassLabel(None)
 
     def _set(self, bracket: Token) -> Members:
         elements = [self._element()]
@@ -243,7 +243,7 @@ class _Parser:
 
     def _regex(self, bracket: Token) -> Pattern:
         quoted = self._advance()
-        if quoted.kind != "quoted":
+        if quoted.type != "quoted":
             raise self._error('regex takes a pattern in quotes, like regex("0*1+0*")', quoted.column)
         self._close(bracket, ")")
         return Pattern(quoted.text[1:-1], quoted.column + 1)
@@ -265,7 +265,7 @@ class _Parser:
             return Not(Quantified(False, body, token.column), token.column)
         return Quantified(token.text == "all", body, token.column)
 
-    # Words and errors
+    # Tokens and errors
 
     @property
     def _token(self) -> Token:
@@ -277,7 +277,7 @@ class _Parser:
         return token
 
     def _close(self, opening: Token, closing: str) -> None:
-        if self._token.kind == "end":
+        if self._token.type == "end":
             raise self._error(f"this '{opening.text}' is never closed", opening.column)
         if self._token.text != closing:
             raise self._error(f"expected an operator or {closing!r}, found {self._token.shown}", self._token.column)

@@ -1,7 +1,7 @@
-"""What a constraint text says, once it has been read: a tree of formulas about counts and labels.
+"""The tree of a parsed constraint text: formulas about counts and labels.
 
-A formula can be true, false or undefined of a labeling: `y[3] == 1` says nothing about a group of two. Undefined is
-carried along as strong Kleene logic does: `False and undefined` is false, `True or undefined` is true, everything else
+A formula is true, false or undefined for a labeling: `y[3] == 1` is undefined for a group of two. Undefined values
+propagate as in strong Kleene logic: `False and undefined` is false, `True or undefined` is true, everything else
 that needs the missing label is undefined.
 """
 
@@ -21,22 +21,22 @@ COMPARISONS: dict[str, Callable[[Fraction | int, Fraction | int], bool]] = {
     ">=": operators.ge,
 }
 MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-"""The operator that says the same with its sides exchanged."""
+"""The operator with the same meaning after exchanging its sides."""
 
 
-# Terms: what can be compared
+# Terms
 
 
 @dataclass(frozen=True)
 class Linear:
-    """The number `constant` plus, for every label, the weight of its class. A count has weight 1 for what it counts."""
+    """The number `constant` plus the weight of the class of every label. A count has weight 1 for its classes."""
 
     constant: Fraction
     weights: tuple[Fraction, ...]
 
     @property
     def is_constant(self) -> bool:
-        """Whether it is a plain number, the same for every labeling."""
+        """Whether it does not depend on the labeling."""
         return not any(self.weights)
 
     def plus(self, other: Linear) -> Linear:
@@ -51,7 +51,7 @@ class Linear:
 
 @dataclass(frozen=True)
 class Position:
-    """The label y[index], counted from the end where the index is negative."""
+    """The label y[index]; negative indices count from the end."""
 
     index: int
 
@@ -62,16 +62,16 @@ class Every:
 
 
 @dataclass(frozen=True)
-class Known:
+class ClassLabel:
     """A class by its number; None is a label that does not exist."""
 
     value: int | None
 
 
-Label = Position | Every | Known
+Label = Position | Every | ClassLabel
 
 
-# Formulas. The column is where the text says it; two that say the same are equal wherever they stand.
+# Formulas. The column is the place in the text; formulas are equal whatever their column.
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Counting:
-    """The weights of the labels, all >= 0, add up to something that compares like this with the bound."""
+    """The sum of the weights of the labels, all >= 0, compared with the bound."""
 
     weights: tuple[Fraction, ...]
     operator: str
@@ -128,7 +128,7 @@ class Counting:
 
 @dataclass(frozen=True)
 class Relation:
-    """Two labels compare like this, by class number; undefined where one of them does not exist."""
+    """A comparison of two labels by class number; undefined if one of them does not exist."""
 
     left: Label
     operator: str
@@ -138,7 +138,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class Member:
-    """The label is one of these classes; undefined where it does not exist."""
+    """Whether the label is one of these classes; undefined if it does not exist."""
 
     label: Label
     classes: frozenset[int]
@@ -165,7 +165,7 @@ class Pattern:
 Formula = Constant | Not | And | Or | Choice | Counting | Relation | Member | Quantified | Pattern
 
 
-# Questions about formulas
+# Queries
 
 
 def nodes(formula: Formula) -> Iterator[Formula]:
@@ -176,33 +176,33 @@ def nodes(formula: Formula) -> Iterator[Formula]:
 
 
 def positions(formula: Formula) -> list[int]:
-    """The indices i of all y[i] in the formula, in order."""
+    """The sorted indices i of all y[i] in the formula."""
     found = {label.index for node in nodes(formula) for label in _labels(node) if isinstance(label, Position)}
     return sorted(found)
 
 
-def truth(formula: Formula, every: int | None, known: Mapping[int, int]) -> bool | None:
-    """Whether a formula of labels holds when the bare y is `every` and y[i] is `known[i]`; None: undefined."""
+def truth(formula: Formula, every: int | None, labels: Mapping[int, int]) -> bool | None:
+    """Whether a formula of labels holds if the bare y is `every` and y[i] is `labels[i]`; None: undefined."""
     if isinstance(formula, Relation):
-        left, right = _value(formula.left, every, known), _value(formula.right, every, known)
+        left, right = _value(formula.left, every, labels), _value(formula.right, every, labels)
         return None if left is None or right is None else COMPARISONS[formula.operator](left, right)
     if isinstance(formula, Member):
-        label = _value(formula.label, every, known)
+        label = _value(formula.label, every, labels)
         return None if label is None else label in formula.classes
     if isinstance(formula, Constant):
         return formula.value
     if isinstance(formula, Not):
-        inner = truth(formula.inner, every, known)
+        inner = truth(formula.inner, every, labels)
         return None if inner is None else not inner
     if isinstance(formula, Choice):
-        condition = truth(formula.condition, every, known)
+        condition = truth(formula.condition, every, labels)
         chosen = formula.then if condition else formula.otherwise
-        return None if condition is None else truth(chosen, every, known)
-    return _joint_truth(formula, [truth(part, every, known) for part in _parts(formula)])
+        return None if condition is None else truth(chosen, every, labels)
+    return _joint_truth(formula, [truth(part, every, labels) for part in _parts(formula)])
 
 
 def substitute(formula: Formula, index: int, label: Label) -> Formula:
-    """The formula of labels with `label` in the place of y[index]."""
+    """The formula with `label` substituted for y[index]."""
 
     def put(old: Label) -> Label:
         return label if old == Position(index) else old
@@ -215,15 +215,15 @@ def substitute(formula: Formula, index: int, label: Label) -> Formula:
 
 
 def _joint_truth(formula: Formula, values: Iterable[bool | None]) -> bool | None:
-    decisive = isinstance(formula, Or)  # one such part decides, whatever is undefined
+    decisive = isinstance(formula, Or)  # one such part decides, even if others are undefined
     found = set(values)
     return decisive if decisive in found else None if None in found else not decisive
 
 
-def _value(label: Label, every: int | None, known: Mapping[int, int]) -> int | None:
+def _value(label: Label, every: int | None, labels: Mapping[int, int]) -> int | None:
     if isinstance(label, Position):
-        return known.get(label.index)
-    return label.value if isinstance(label, Known) else every
+        return labels.get(label.index)
+    return label.value if isinstance(label, ClassLabel) else every
 
 
 def _labels(formula: Formula) -> tuple[Label, ...]:
@@ -243,7 +243,7 @@ def _parts(formula: Formula) -> tuple[Formula, ...]:
 
 
 def _rebuilt(formula: Formula, parts: list[Formula]) -> Formula:
-    """The same formula around other parts."""
+    """The same formula with other parts."""
     if isinstance(formula, And | Or):
         return type(formula)(tuple(parts), formula.column)
     if isinstance(formula, Not):

@@ -1,4 +1,4 @@
-"""Kernel: the groups that linear space cannot answer, forward and backward in log space and float64.
+"""Kernel: the groups outside the range of linear space, forward and backward in log space and float64.
 
 Letters as in `trellis_linear`; here alphas and beta are logarithms, each rescaled to a largest entry of 0. A program
 whose groups are not flagged ends at once.
@@ -12,7 +12,7 @@ from glws.inference._gpu.trellis_linear import largest
 
 @jit
 def finite(value: "Block") -> "Block":
-    """-inf replaced by 0: a shift that leaves the impossible impossible."""
+    """-inf replaced by 0: a shift that leaves -inf unchanged."""
     return tl.where(value == -float("inf"), 0.0, value)
 
 

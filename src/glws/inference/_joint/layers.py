@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from glws.inference._joint.arithmetic import Arithmetic
-from glws.inference._joint.groups import Answer, alike
+from glws.inference._joint.groups import Answer, batches_by_size
 
 
 class Lattice(NamedTuple):
@@ -77,7 +77,7 @@ def layer_posterior(
     The sum is a number of the same arithmetic as the weights.
     """
     mass, marginals = weights.new_empty(len(counts)), torch.empty_like(weights)
-    for chosen in alike(num_states(counts), counts.shape[1]):
+    for chosen in batches_by_size(num_states(counts), counts.shape[1]):
         mass[chosen], marginals[chosen] = _posterior(weights[chosen], counts[chosen], numbers)
     return mass, marginals
 
@@ -120,6 +120,6 @@ def _read(table: Tensor, places: Int[Tensor, "groups width columns"]) -> Float[T
 
 
 def _write(table: Tensor, places: Int[Tensor, "groups width"], values: Tensor, zero: float) -> None:
-    """Into the table; what was written for the state that does not exist is wiped out."""
+    """Write values into the table, and reset the entry of the nonexistent state."""
     table.scatter_(1, places, values)
     table[:, -1] = zero

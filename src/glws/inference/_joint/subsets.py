@@ -1,4 +1,4 @@
-"""Sets of classes that occur, exactly: a recursion over the subsets seen so far.
+"""Exact sets of classes: a recursion over the subsets seen so far.
 
 A state T is the set of classes seen, as bits. Every step adds positive terms,
 
@@ -6,7 +6,7 @@ A state T is the set of classes seen, as bits. Every step adds positive terms,
     backward(T) <- Σ_k w_j(k) backward(T with k)
 
 so nothing cancels; inclusion and exclusion over the subsets would need no table, but its terms of alternating sign lose
-as many digits as the set is improbable.
+more digits the less probable the set is.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from torch import Tensor
 
 from glws.inference._joint.arithmetic import LINEAR, LOGS, Arithmetic
 from glws.inference._joint.exact import can_compile
-from glws.inference._joint.groups import Answer, Groups, alike, shares
+from glws.inference._joint.groups import Answer, Groups, batches_by_size, shares
 from glws.inference._joint.limits import SMALLEST
 
 
 def subset_posterior(groups: Groups) -> Answer:
     """log Z and q_j(k) where each column with a count of 1 must occur and nothing else may; -inf, 0 if impossible.
 
-    In linear space; again in logarithms where that underflows.
+    In linear space; solved again in log space if that underflows.
     """
     log_likelihood, marginals = _in_linear_space(groups)
     left = (log_likelihood == -torch.inf).nonzero()[:, 0]
@@ -34,7 +34,7 @@ def subset_posterior(groups: Groups) -> Answer:
 
 
 def _in_linear_space(groups: Groups) -> Answer:
-    """-inf also stands for "too small to be trusted"."""
+    """log Z and q; -inf also stands for "too small to be trusted"."""
     log_sums, weights = shares(groups.potentials, groups.is_real)
     if weights.device.type == "cpu" and can_compile():
         mass, marginals = _compiled(groups._replace(potentials=weights))
@@ -60,11 +60,11 @@ def _compiled(groups: Groups) -> Answer:
 
 
 def plain(groups: Groups, numbers: Arithmetic) -> Answer:
-    """In plain torch, all groups of about one size side by side; the potentials are weights of this arithmetic."""
+    """In plain torch, groups of similar size side by side; the potentials are weights of this arithmetic."""
     weights, _, lengths = groups
     bits = (groups.counts > 0).sum(1)
     mass, marginals = weights.new_empty(len(bits)), torch.empty_like(weights)
-    for chosen in alike(2**bits, weights.shape[1] + weights.shape[2]):
+    for chosen in batches_by_size(2**bits, weights.shape[1] + weights.shape[2]):
         width = max(int(bits[chosen].max()), 1)
         parts = _posterior(weights[chosen, :, :width], bits[chosen], lengths[chosen], numbers)
         mass[chosen] = parts[0]
@@ -91,7 +91,7 @@ def _posterior(
 def _forward(
     weights: Float[Tensor, "groups instances columns"], is_real: Bool[Tensor, "instances groups 1"], numbers: Arithmetic
 ) -> list[Float[Tensor, "groups states"]]:
-    """Before the first instance, and after each; padding changes nothing."""
+    """The forward values before the first instance and after each; padding changes nothing."""
     states, bit = _states_and_bits(weights)
     has_bit = (states & bit) > 0
     table = weights.new_full((len(weights), len(states)), numbers.zero)
