@@ -489,7 +489,7 @@ def test_padding_may_hold_anything_and_certain_predictions_are_normalized() -> N
 def test_not_a_number_keeps_its_own_message() -> None:
     broken = LOG_PROBS.clone()
     broken[1, 0, 1] = torch.nan
-    with pytest.raises(DataError, match="group 1, instance 0, class 1: the log-probability is nan"):
+    with pytest.raises(DataError, match="group 1, instance 0, class 1: log-probability nan"):
         em_loss(broken, COUNTS)
 
 
