@@ -33,8 +33,8 @@ class VPU(AbstractPositiveUnlabeled):
         x̃_i = λ x_i(U) + (1-λ) x_i(P),  t_i = λ φ(x_i(U)) + 1-λ,  λ ~ Beta(a, a), one for each batch
 
     The least value of the first two terms is -KL(p_P || p_U), at φ proportional to the true p(1 | x): the scale of φ
-    is free. So what it predicts is φ(x) over the largest φ of the training data, not φ: give its logits to
-    `log_probs` with the state. Each unlabeled instance is mixed with a positive in random order, begun again when
+    is arbitrary. So predictions are φ(x) over the largest φ of the training data, not φ: pass its logits to
+    `log_probs` with the state. Each unlabeled instance is mixed with a positive in random order, repeated if
     there are fewer. `consistency` is η, `concentration` a. Gradients go through t_i as in the released code, unless
     `detach_target`. A batch without positives or without unlabeled instances has loss 0.
     """
@@ -47,11 +47,11 @@ class VPU(AbstractPositiveUnlabeled):
     view: str = "weak"
 
     def init(self, setup: Setup) -> State:
-        """The largest log φ of the training data: 0 as long as nobody has looked."""
+        """The largest log φ of the training data: 0 until it is computed."""
         return {"log_greatest": torch.zeros((), device=setup.device)}
 
     def end_epoch(self, epoch: Epoch) -> None:
-        """Looks for the largest φ, as the network is now."""
+        """Compute the largest φ of the current network."""
         numbers = torch.unique(torch.cat([groups.indices for groups in epoch.data.groups]))
         log_phi = functional.logsigmoid(margin(epoch.predict(numbers)).detach())
         epoch.state["log_greatest"] = log_phi.max().to(epoch.state["log_greatest"])
@@ -117,6 +117,6 @@ def mixup_consistency(
 
 
 def _partners(positive: Int[Tensor, "positives"], number: int, generator: torch.Generator) -> Int[Tensor, "number"]:
-    """So many positives in random order, begun again where they are too few."""
+    """So many positives in random order, repeated if there are too few."""
     order = positive[shuffled_numbers(len(positive), generator, positive.device)]
     return order[torch.arange(number, device=order.device) % len(order)]
