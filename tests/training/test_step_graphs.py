@@ -35,7 +35,7 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CU
 
 
 class CalledAgain:
-    """Instead of `Replayed`: what it reads may change in place between calls, and nothing else."""
+    """Instead of `GraphReplay`: what it reads may change in place between calls, and nothing else."""
 
     def __init__(self, function: Callable[[], tuple[Tensor, ...]], generators: Sequence[torch.Generator] = ()) -> None:
         self.function = function
@@ -48,7 +48,7 @@ class CalledAgain:
 @pytest.fixture
 def called(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything can be recorded, by calling it."""
-    monkeypatch.setattr(step_graphs, "Replayed", CalledAgain)
+    monkeypatch.setattr(step_graphs, "GraphReplay", CalledAgain)
     monkeypatch.setattr("glws.inference._forms.AbstractForm.is_capturable", lambda form, device: True)
     for kind in (Counts, JointCounts, PresenceSet, ExpectedCount):
         monkeypatch.setattr(kind, "is_capturable", lambda form, device: True)

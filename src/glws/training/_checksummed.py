@@ -1,4 +1,4 @@
-"""Sealed JSON: plain values in a file that knows its own checksum, its name and the run it belongs to."""
+"""Checksummed JSON: plain values in a file with its checksum, its name and its run."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from glws._files import read_bytes, write_bytes
 from glws.errors import DataError, FileError
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
-"""What a sealed file can hold."""
+"""The values that a checksummed file can hold."""
 
 FORMAT = 1
-"""Version of the files of a run; one that is later than this is refused, earlier ones are read forever."""
+"""Version of the files of a run; later versions are refused, earlier ones are always readable."""
 MAX_BYTES = 4 << 20
 MAX_DEPTH = 20
 HEAD, BEHIND = b'{"sha256": "', b'",'
@@ -26,7 +26,7 @@ BODY_START = len(HEAD) + 64 + len(BEHIND)
 def plain(value: object, where: str = "value") -> Json:
     """A copy of a value in the types of JSON; a `DataError` names the place of anything else.
 
-    Tuples become lists. Keys must be texts: JSON would turn the number 1 into "1" without a word.
+    Tuples become lists. Keys must be texts: JSON would silently turn the number 1 into "1".
 
     >>> plain({"betas": (0.9, 0.99), "steps": 3})
     {'betas': [0.9, 0.99], 'steps': 3}
@@ -61,24 +61,24 @@ def _key(key: object, where: str) -> str:
 
 
 def write_checksummed(path: Path, kind: str, content: object, owner: str = "") -> None:
-    """Writes plain values with a checksum over every byte, atomically; `read_checksummed` gives them back.
+    """Write plain values with a checksum over every byte, atomically; `read_checksummed` returns them.
 
     Args:
-        path: where; the name is part of what is sealed, so that files cannot change places.
-        kind: what it is, for the reader ("checkpoint").
-        content: plain values (see `plain`); floats come back bit for bit.
-        owner: which run it belongs to; "" for none.
+            path: the file; its name is part of the checksummed content, so that files cannot change places.
+            kind: the content in a word, for messages ("checkpoint").
+            content: plain values (see `plain`); floats come back bit for bit.
+            owner: the run it belongs to; "" for none.
     """
     header = {"format": FORMAT, "kind": kind, "name": path.name, "owner": owner}
     body = json.dumps({**header, "content": plain(content, path.name)}, indent=1)[1:].encode("ascii") + b"\n"
-    sealed = HEAD + hashlib.sha256(body).hexdigest().encode("ascii") + BEHIND + body
-    if len(sealed) > MAX_BYTES:
-        raise DataError(f"{path.name}: {len(sealed):,} bytes, at most {MAX_BYTES:,} are allowed; store it as tensors")
-    write_bytes(path, sealed, makes_folders=False)  # a folder that vanished is not begun anew
+    stored = HEAD + hashlib.sha256(body).hexdigest().encode("ascii") + BEHIND + body
+    if len(stored) > MAX_BYTES:
+        raise DataError(f"{path.name}: {len(stored):,} bytes, at most {MAX_BYTES:,} are allowed; store it as tensors")
+    write_bytes(path, stored, makes_folders=False)  # a folder that vanished is not created again
 
 
 def read_checksummed(path: Path, kind: str, owner: str = "") -> Json:
-    """The content of a sealed file, or a `FileError` of one line: damaged, cut off, exchanged, or too new.
+    """The content of a checksummed file, or a one-line `FileError`: damaged, cut off, exchanged, or too new.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "facts.json"
@@ -86,28 +86,28 @@ def read_checksummed(path: Path, kind: str, owner: str = "") -> Json:
     >>> read_checksummed(path, "facts")
     {'lr': 0.1}
     """
-    sealed = read_bytes(path, MAX_BYTES)
-    _check_seal(path, sealed)
-    document = _parsed(path, sealed)
+    stored = read_bytes(path, MAX_BYTES)
+    _check_checksum(path, stored)
+    document = _parsed(path, stored)
     if not isinstance(document, dict) or "content" not in document:
-        raise FileError(f"{path}: no {kind} of glws: it has no content")
+        raise FileError(f"{path}: not a {kind} of glws: it has no content")
     _check_header(path, document, {"kind": kind, "name": path.name, "owner": owner})
     content: Json = document["content"]
     return content
 
 
-def _check_seal(path: Path, sealed: bytes) -> None:
-    is_framed = sealed.startswith(HEAD) and sealed[HASH_PLACE.stop : BODY_START] == BEHIND
-    digest = hashlib.sha256(sealed[BODY_START:]).hexdigest().encode("ascii")
-    if not sealed:
+def _check_checksum(path: Path, stored: bytes) -> None:
+    is_framed = stored.startswith(HEAD) and stored[HASH_PLACE.stop : BODY_START] == BEHIND
+    digest = hashlib.sha256(stored[BODY_START:]).hexdigest().encode("ascii")
+    if not stored:
         raise FileError(f"{path}: damaged: it is empty")
-    if not is_framed or sealed[HASH_PLACE] != digest:
+    if not is_framed or stored[HASH_PLACE] != digest:
         raise FileError(f"{path}: damaged or changed: its content does not have the SHA-256 that it states")
 
 
-def _parsed(path: Path, sealed: bytes) -> Any:
+def _parsed(path: Path, stored: bytes) -> Any:
     try:
-        return json.loads(sealed)
+        return json.loads(stored)
     except RecursionError:
         raise FileError(f"{path}: not readable: nested too deep") from None
     except ValueError as error:

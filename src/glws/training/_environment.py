@@ -1,4 +1,4 @@
-"""Where a run happens: versions, the state of the user's own code, the command line, the time."""
+"""The environment of a run: versions, the commit of the user's code, the command line, the time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GIT_SECONDS = 5
 
 
 def environment(command: Sequence[str] | None = None) -> dict[str, Json]:
-    """Versions of what computes, git commit of the current folder (None outside of git), and the command line.
+    """Versions of packages, git commit of the current folder (None outside of git), and the command line.
 
     >>> sorted(environment(["glws", "train"]))
     ['command', 'git', 'versions']
@@ -29,7 +29,7 @@ def environment(command: Sequence[str] | None = None) -> dict[str, Json]:
 
 
 def git_state() -> Json:
-    """The commit of the current folder and whether tracked files differ from it, or None where there is no git."""
+    """The commit of the current folder and whether tracked files differ from it, or None without git."""
     commit, changes = _git("rev-parse", "HEAD"), _git("status", "--porcelain", "--untracked-files=no")
     if commit is None or changes is None:
         return None
@@ -42,7 +42,7 @@ def now() -> str:
 
 
 def _git(*arguments: str) -> str | None:
-    """What git says, without its taking locks or calling other programs; None when it says nothing useful."""
+    """The output of git, without locks or other programs; None if it fails."""
     command = ["git", "-c", "core.fsmonitor=false", *arguments]
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
     try:

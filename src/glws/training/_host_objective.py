@@ -1,7 +1,7 @@
-"""The objective of a small batch on a GPU, worked out by the host.
+"""The objective of a small batch on a GPU, computed on the host.
 
-Where the host has to look at values on the way, it would wait for the GPU again and again. The logits of a batch are a
-few kilobytes: it is quicker to bring them over, do all sums on the CPU, and send the gradient back.
+An objective whose values the host reads would sync with the GPU again and again. The logits of a batch are a few
+kilobytes: it is faster to copy them to the CPU, compute everything there, and copy the gradient back.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from glws.methods import GLWS, Outputs, Step
 from glws.training._step_graphs import form_of
 
 MOST = 1 << 16
-"""So many logits at most are brought over."""
+"""The most logits that are copied to the host."""
 
 
 def loss_on_host(method: GLWS, step: Step) -> Tensor | None:
-    """The loss with its gradient, notes taken; None where that does not pay, and nothing is done but views and logits.
+    """The loss with its gradient and metrics; None if this does not pay, after computing only views and logits.
 
-    That is where every form of what is known is answered by the device alone, and where the batch is large.
+    It does not pay if every form has kernels for the device, and for large batches.
     """
     if step.batch.evidence is not None or method.is_starting(step.batch, step.progress):
         return None
@@ -38,27 +38,27 @@ def loss_on_host(method: GLWS, step: Step) -> Tensor | None:
     values = to_device(torch.stack([loss.detach(), *(value.to(loss.dtype) for value in inner.notes.values())]), device)
     for name, value in zip(inner.notes, values[1:].unbind(0), strict=True):
         step.note(name, value)
-    known: Tensor = _Known.apply(logits, values[0], to_device(gradient, device))  # type: ignore[no-untyped-call]
-    return known
+    result: Tensor = _WithGradient.apply(logits, values[0], to_device(gradient, device))  # type: ignore[no-untyped-call]
+    return result
 
 
 def _inner_step(method: GLWS, step: Step, logits: Tensor) -> Step:
-    """The same step on the CPU, with what the network says of each view that the method looks at."""
+    """The same step on the CPU, with the network's outputs for each view that the method uses."""
     parts = tuple(replace(part, rows=part.rows.cpu()) for part in step.batch.parts)
     batch = Batch(logits, step.batch.numbers, parts)
     inner = Step(batch, lambda _: Outputs(logits, logits), lambda _: logits, progress=step.progress)
     inner._outputs[method.m_step] = Outputs(logits, logits)
     if method.e_step == "teacher":
-        seen = step.teacher("weak").logits.cpu()
-        inner.averaged = lambda _: Outputs(seen, seen)
+        teacher_logits = step.teacher("weak").logits.cpu()
+        inner.averaged = lambda _: Outputs(teacher_logits, teacher_logits)
     elif method.e_step == "weak" and method.m_step != "weak":
-        seen = step.detached("weak").cpu()
-        inner._outputs["weak"] = Outputs(seen, seen)
+        weak_logits = step.detached("weak").cpu()
+        inner._outputs["weak"] = Outputs(weak_logits, weak_logits)
     return inner
 
 
-class _Known(torch.autograd.Function):
-    """A value whose gradient by the logits is known."""
+class _WithGradient(torch.autograd.Function):
+    """A value with a given gradient with respect to the logits."""
 
     @staticmethod
     def forward(context: Any, logits: Tensor, value: Tensor, gradient: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from glws.evaluation import balanced_posterior
 from glws.inference._problem import skip_nan_check
 from glws.methods import GLWS, AbstractMethod, Epoch, Outputs, Progress, Setup, State, Step
 from glws.training._config import TrainingConfig
-from glws.training._devices import DeviceInstances, batch_on, chosen_device, on_device, repeatable, seed_global
+from glws.training._devices import DeviceInstances, batch_on, chosen_device, on_device, reproducible, seed_global
 from glws.training._evaluate import AT_ONCE, Labeled, Predict, group_probs_of, held_out_scores, labeled_scores
 from glws.training._graphs import ViewGraphs
 from glws.training._guard import collapse, implied_rates, imprecise
@@ -167,7 +167,7 @@ class Training:
     ) -> Fitted:
         """Trains to the end, or until a signal comes; from where the snapshots left off."""
         last = self.num_epochs * self.order.steps_per_epoch
-        with StopSignals() as stop, repeatable(self.device, self.config.deterministic), observer:
+        with StopSignals() as stop, reproducible(self.device, self.config.deterministic), observer:
             snapshots.restore(self)
             observer.started(self.step, last)
             while self.step < last:

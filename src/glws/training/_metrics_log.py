@@ -1,4 +1,4 @@
-"""The metrics of a run: rows that are never lost and never doubled, whenever the run was interrupted."""
+"""The metrics of a run: rows that are never lost or duplicated by an interruption."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_ROW = 1 << 20
 
 
 class Mark(NamedTuple):
-    """A place in the log: how many rows and bytes lie before it, and their SHA-256."""
+    """A place in the log: the number of rows and bytes before it, and their SHA-256."""
 
     rows: int
     bytes: int
@@ -31,7 +31,7 @@ class Mark(NamedTuple):
 
     @classmethod
     def read(cls, facts: Json) -> Mark:
-        """From the facts of a checkpoint; None is the beginning."""
+        """The mark of a checkpoint's facts; None is the beginning."""
         if facts is None:
             return BEGINNING
         if isinstance(facts, dict) and set(facts) == set(cls._fields):
@@ -45,14 +45,14 @@ BEGINNING = Mark(0, 0, hashlib.sha256().hexdigest())
 
 
 class MetricsLog:
-    """The rows of a run, in `metrics.jsonl` as they come and in `metrics.csv` when asked.
+    """The rows of a run, in `metrics.jsonl` as they are added and in `metrics.csv` on request.
 
-    A checkpoint keeps the `mark` of the moment it is made. A run that goes on from that checkpoint first goes back to
-    the mark: what was written after it is cut off (it will be computed again), what was written before it is checked.
-    So the files of an interrupted run end up equal, bit for bit, to those of an undisturbed one.
+    A checkpoint stores the `mark` of its time. A run that resumes from that checkpoint first goes back to the mark:
+    rows after it are cut off (they will be computed again), rows before it are verified. So the files of an interrupted
+    run end up equal, bit for bit, to those of an undisturbed one.
 
     Numbers come back bit for bit; those that are not finite are written as Python does (NaN, Infinity). Reading does
-    not change the file; a row that a killed process left unfinished is not seen.
+    not change the file; an unfinished row of a killed process is ignored.
 
     >>> import tempfile
     >>> log = MetricsLog(Path(tempfile.mkdtemp()))
@@ -70,7 +70,7 @@ class MetricsLog:
         self._place: tuple[int, int, hashlib._Hash] | None = None
 
     def append(self, row: Mapping[str, Cell]) -> None:
-        """Adds a row; where the disk is full the log stays as it was."""
+        """Append a row; if the disk is full, the log stays unchanged."""
         line = json.dumps(_checked(row)).encode("ascii") + b"\n"
         rows, size, digest = self._end()
         append_bytes(self.path, line, size)
@@ -78,20 +78,20 @@ class MetricsLog:
         self._place = (rows + 1, size + len(line), digest)
 
     def mark(self) -> dict[str, Json]:
-        """The place of the last row, for the facts of a checkpoint; the rows before it are on the disk then."""
+        """The place after the last row, for the facts of a checkpoint; the rows before it are then on disk."""
         rows, size, digest = self._end()
         sync_file(self.path)
         return {**Mark(rows, size, digest.hexdigest())._asdict()}
 
     def rewind(self, facts: Json) -> None:
-        """Cuts the log back to a mark (None: to the beginning), after checking all that lies before it."""
+        """Cut the log back to a mark (None: to the beginning), after verifying all rows before it."""
         place = Mark.read(facts)
         digest = self._verified(place)
         truncate_file(self.path, place.bytes)
         self._place = (place.rows, place.bytes, digest)
 
     def verify(self, facts: Json) -> None:
-        """Raises a `FileError` unless the rows before a mark are as they were then; changes nothing."""
+        """Raise a `FileError` unless the rows before a mark are unchanged; changes nothing."""
         self._verified(Mark.read(facts))
 
     def rows(self) -> list[Row]:
@@ -107,7 +107,7 @@ class MetricsLog:
         return found
 
     def write_csv(self) -> None:
-        """Writes all rows as a table: a column for each name, in the order in which they first appear."""
+        """Write all rows as a table: a column for each name, in the order of first appearance."""
         rows = self.rows()
         names = list(dict.fromkeys(name for row in rows for name in row))
         text = io.StringIO()
@@ -117,7 +117,7 @@ class MetricsLog:
         write_text(self.csv_path, text.getvalue() if names else "", makes_folders=False)
 
     def _end(self) -> tuple[int, int, hashlib._Hash]:
-        """Rows, bytes and running hash of the whole log, which is begun if there is none."""
+        """Rows, bytes and running hash of the whole log, which is created if it does not exist."""
         if self._place is None and not self.path.exists():
             write_bytes(self.path, b"")
         if self._place is None:
@@ -129,7 +129,7 @@ class MetricsLog:
         return self._place
 
     def _verified(self, place: Mark) -> hashlib._Hash:
-        """The running hash of what lies before a mark, if it is the right one."""
+        """The running hash of the log before a mark, if it is correct."""
         if place == BEGINNING and not self.path.exists():
             write_bytes(self.path, b"")
         with self._reading() as file:
@@ -151,12 +151,12 @@ class MetricsLog:
         try:
             return _checked(json.loads(line))
         except (ValueError, RecursionError, DataError):
-            raise FileError(f"{self.path}: damaged: line {number} is no row of metrics") from None
+            raise FileError(f"{self.path}: damaged: line {number} is not a row of metrics") from None
 
 
 def _checked(row: object) -> Row:
     if not isinstance(row, Mapping) or not row:
-        raise DataError(f"a row of metrics is a mapping of names to values, found {str(row)[:80]!r}")
+        raise DataError(f"a row of metrics must be a mapping of names to values, found {str(row)[:80]!r}")
     for name, value in row.items():
         if not isinstance(name, str) or not (value is None or isinstance(value, bool | int | float | str)):
             found = type(value).__name__
@@ -165,9 +165,9 @@ def _checked(row: object) -> Row:
 
 
 class TensorBoardMirror:
-    """Shows rows in TensorBoard too, where that is installed; whatever goes wrong there, the run goes on.
+    """Shows rows in TensorBoard too, if it is installed; a failure there does not stop the run.
 
-    The first failure is told to `report`, and nothing more is tried. After an interruption TensorBoard forgets the
+    The first failure goes to `report`, and later rows are not shown. After an interruption TensorBoard forgets the
     steps that are computed again.
     """
 
@@ -178,19 +178,19 @@ class TensorBoardMirror:
         self._is_broken = False
 
     def append(self, row: Mapping[str, Cell]) -> None:
-        """Shows the numbers of a row at its step."""
+        """Show the numbers of a row at its step."""
         if self._is_broken:
             return
         try:
             self._show(row)
         except ImportError:
-            self._is_broken = True  # it is not installed: nobody asked for it
-        except Exception as error:  # a convenience must not end a run of many hours
+            self._is_broken = True  # it is not installed, and optional
+        except Exception as error:  # a display must not end a run of many hours
             self._is_broken = True
             self._report(f"not shown in TensorBoard: {' '.join(str(error).split())[:200]}")
 
     def close(self) -> None:
-        """Writes what is left."""
+        """Flush and close the writer."""
         if self._writer is not None and not self._is_broken:
             self._writer.close()
 

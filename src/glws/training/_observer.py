@@ -1,4 +1,4 @@
-"""Somebody who watches a training: a progress bar, a log, nobody."""
+"""Observers of a training: a progress bar, a log, none."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import TracebackType
 
 
 class Observer:
-    """Is told how training goes, and does nothing about it; those who do, do it in a child."""
+    """Receives events of a training and ignores them; subclasses use them."""
 
     def __enter__(self) -> Observer:
         return self
@@ -16,13 +16,13 @@ class Observer:
         pass
 
     def started(self, step: int, num_steps: int) -> None:
-        """Training begins, or goes on, at this step of so many."""
+        """Training starts or resumes at this step of so many."""
 
     def stepped(self, step: int) -> None:
         """So many steps are done."""
 
     def epoch_ended(self, row: Mapping[str, float | int | str]) -> None:
-        """An epoch is over; the row is what the log says of it."""
+        """An epoch is over; the row is its line in the log."""
 
     def warned(self, message: str) -> None:
-        """Something is wrong, though training goes on; said once for epochs that follow each other."""
+        """A problem that does not stop training; reported once for consecutive epochs."""

@@ -41,7 +41,7 @@ class Snapshots:
         if self._run is None:
             return
         found = self._run.restore(self._report) if training.world.is_first else None
-        step = training.world.told(-1 if found is None else found.step)
+        step = training.world.broadcast(-1 if found is None else found.step)
         if step >= 0 and found is None:  # another process has chosen which
             found = next(each for each in self._sound() if each.step == step)
         if found is not None:

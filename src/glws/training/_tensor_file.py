@@ -1,4 +1,4 @@
-"""Tensors in a safetensors file whose size and checksum are written down elsewhere, and checked before it is read."""
+"""Tensors in a safetensors file whose size and checksum are stored elsewhere and verified before reading."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from glws.training._checksummed import Json
 
 ENDING = ".safetensors"
 MAX_HEADER = 8 << 20
-"""Bytes of names and shapes that a file may have; enough for some hundred thousand tensors."""
+"""Limit on the bytes of names and shapes in a file; enough for some hundred thousand tensors."""
 HASH_IN_NAME = 12
 
 
 class TensorFile(NamedTuple):
-    """What has to be known of a file of tensors to trust it: its name in its folder, its size, its SHA-256."""
+    """The facts that identify a file of tensors: its name in its folder, its size, its SHA-256."""
 
     file: str
     size: int
@@ -30,7 +30,7 @@ class TensorFile(NamedTuple):
 
     @classmethod
     def read(cls, facts: Json, stem: str, where: Path) -> TensorFile:
-        """From the JSON beside it; the name must be one that `write_tensors` gives, so it cannot lead elsewhere."""
+        """The facts from the JSON beside it; the name must be one of `write_tensors`, so it cannot lead elsewhere."""
         if isinstance(facts, dict) and set(facts) == set(cls._fields):
             name, size, digest = (facts[field] for field in cls._fields)
             is_named = isinstance(name, str) and re.fullmatch(
@@ -42,11 +42,11 @@ class TensorFile(NamedTuple):
 
 
 def write_tensors(folder: Path, stem: str, tensors: Mapping[str, Tensor]) -> TensorFile:
-    """Writes tensors to `STEM-HASH.safetensors` and says what to remember of it.
+    """Write tensors to `STEM-HASH.safetensors` and return the facts that identify the file.
 
-    The name carries the start of the SHA-256, so a file that some JSON refers to is only ever replaced by its equal.
-    Values, dtypes and shapes come back bit for bit; strides, sharing and devices do not: each tensor is stored by
-    itself, in row-major order, and comes back on the CPU.
+    The name contains the start of the SHA-256, so a referenced file is only ever replaced by an equal one.
+    Values, dtypes and shapes come back bit for bit; strides, sharing and devices do not: each tensor is stored
+    separately, in row-major order, and comes back on the CPU.
     """
     content = encoded(tensors)
     digest = hashlib.sha256(content).hexdigest()
@@ -56,14 +56,14 @@ def write_tensors(folder: Path, stem: str, tensors: Mapping[str, Tensor]) -> Ten
 
 
 def read_tensors(folder: Path, stored: TensorFile) -> dict[str, Tensor]:
-    """The tensors of a file, after its size, the length of its header and its SHA-256 were found right."""
+    """The tensors of a file, after checking its size, the length of its header and its SHA-256."""
     path = folder / stored.file
     _check_claims(path, stored.size)
     return decoded(read_verified(path, stored.size, stored.sha256), path)
 
 
 def verify_tensors(folder: Path, stored: TensorFile) -> None:
-    """`read_tensors` without the tensors: raises when the file is not what was written."""
+    """Raise unless the file has its size and checksum."""
     verify(folder / stored.file, stored.size, stored.sha256)
 
 
@@ -78,7 +78,7 @@ def encoded(tensors: Mapping[str, Tensor]) -> bytes:
 
 
 def decoded(content: bytes, path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file; names, offsets and shapes that do not fit its bytes are a `FileError`."""
+    """The tensors of a safetensors file; names, offsets and shapes that do not fit its bytes raise a `FileError`."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
@@ -86,7 +86,7 @@ def decoded(content: bytes, path: Path) -> dict[str, Tensor]:
         return dict(load(content))
     except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError, OverflowError, AssertionError) as error:
         what = " ".join(str(error).split())[:120]
-        raise FileError(f"{path}: no sound safetensors file: {type(error).__name__} {what}") from None
+        raise FileError(f"{path}: not a valid safetensors file: {type(error).__name__} {what}") from None
 
 
 def _name(name: object) -> str:
@@ -96,24 +96,24 @@ def _name(name: object) -> str:
 
 
 def _dense(tensor: Tensor) -> Tensor:
-    """A copy of its own on the CPU, in row-major order; a clone also carries out lazy conjugates and negatives."""
+    """A contiguous copy on the CPU; a clone also applies lazy conjugates and negatives."""
     import torch
 
     return tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
 
 
 def _check_claims(path: Path, size: int) -> None:
-    """Refuses what cannot be a file of tensors before anything is allocated for it."""
+    """Refuse a file that cannot hold these tensors before anything is allocated for it."""
     memory = _memory()
     if memory and size > memory:
         raise FileError(f"{path}: it claims {size:,} bytes, this machine has {memory:,} bytes of memory")
     header = int.from_bytes(read_start(path, 8), "little")
     if header > min(MAX_HEADER, size - 8):
-        raise FileError(f"{path}: no sound safetensors file: its header claims {header:,} of its {size:,} bytes")
+        raise FileError(f"{path}: not a valid safetensors file: its header claims {header:,} of its {size:,} bytes")
 
 
 def _memory() -> int:
-    """Bytes of main memory, 0 where the system does not say."""
+    """Bytes of main memory, 0 if the system does not report it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
