@@ -102,7 +102,9 @@ class TestEveryStep:
             step(torch.zeros(2, 3), seeded())
         with pytest.raises(DataError, match=r"takes bytes, or floats within 0..1, found torch.int64"):
             step(batch().long(), seeded())
-        with pytest.raises(DataError, match=r"the generator is on cpu, the data on meta; make it with torch.Generator"):
+        with pytest.raises(
+            DataError, match=r"the generator is on cpu, the data on meta; create it with torch.Generator"
+        ):
             step(batch().to("meta"), seeded())
 
 
@@ -159,12 +161,12 @@ class TestRandAugment:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"magnitude": 11}, "magnitude of RandAugment is within 0..10, got 11"),
-            ({"num_ops": -1}, "cannot choose -1 different operations among 14"),
-            ({"num_ops": 2, "operations": ("rotate", "rotate")}, "cannot choose 2 different operations among 1"),
-            ({"operations": ()}, "cannot choose 2 different operations among 0"),
+            ({"magnitude": 11}, "magnitude of RandAugment must be within 0..10, found 11"),
+            ({"num_ops": -1}, "cannot choose -1 distinct operations among 14"),
+            ({"num_ops": 2, "operations": ("rotate", "rotate")}, "cannot choose 2 distinct operations among 1"),
+            ({"operations": ()}, "cannot choose 2 distinct operations among 0"),
             ({"operations": ("rotat",)}, r"no operation is called 'rotat'; did you mean 'rotate'\?"),
-            ({"operations": ("zzz",)}, "no operation is called 'zzz'; there is identity, autocontrast"),
+            ({"operations": ("zzz",)}, "no operation is called 'zzz'; use one of identity, autocontrast"),
         ],
     )
     def test_what_it_cannot_do_is_said(self, options, message):
@@ -226,7 +228,7 @@ class TestTables:
         folded = Folded(Affine(), (1, 8, 8))
         assert torch.equal(folded(rows, seeded()), Affine()(rows.view(5, 1, 8, 8), seeded()).flatten(1))
         assert folded(rows.view(5, 1, 8, 8), seeded()).shape == (5, 1, 8, 8)
-        with pytest.raises(DataError, match=r"rows of 63 numbers are no images of shape \[1, 8, 8\]"):
+        with pytest.raises(DataError, match=r"rows of 63 numbers are not images of shape \[1, 8, 8\]"):
             folded(rows[:, 1:], seeded())
 
 
@@ -252,7 +254,7 @@ class TestNormalize:
     def test_what_does_not_fit_is_said(self):
         with pytest.raises(DataError, match="2 means for 3 channels or columns"):
             Normalize((0.1, 0.2), (1.0, 1.0))(batch())
-        with pytest.raises(DataError, match=r"each mean has a std above 0, got mean \(0.1,\) and std \(0.0,\)"):
+        with pytest.raises(DataError, match=r"each mean needs a std above 0, found mean \(0.1,\) and std \(0.0,\)"):
             Normalize((0.1,), (0.0,))
 
 
@@ -296,5 +298,5 @@ class TestDefaults:
     def test_an_unknown_name_gets_the_nearest(self):
         with pytest.raises(DataError, match=r"no augmentation is called 'cifar-10'; did you mean 'cifar10'\?"):
             views("cifar-10")
-        with pytest.raises(DataError, match="there is mnist, fashion_mnist"):
+        with pytest.raises(DataError, match="use one of mnist, fashion_mnist"):
             views("x")
