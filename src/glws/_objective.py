@@ -42,7 +42,7 @@ def em_loss(
 ) -> EMLoss:
     """The EM loss of the paper (its equation 5), unsupervised · L_U + supervised · L_S, from predictions.
 
-            L_U = -Σ_j Σ_k q_j(k) log p_j(k)        q: the posterior of the E-step, held constant
+        L_U = -Σ_j Σ_k q_j(k) log p_j(k)        q: the posterior of the E-step, held constant
         L_S = -log Z = -log p(w | x)
 
     For groups sampled conditional on their weak label, such as balanced bags (`MultiInstance`, `share`), both have
@@ -61,8 +61,8 @@ def em_loss(
     `normalized=False` they are logits, and their log-softmax is computed here.
 
     `multiclass` is for weak labels about several classes (`ClassCounts`, `PresentClasses`): "per_class" is the
-    reduction of the paper, each class against the rest; "joint" is exact; "tilted" is an approximation whose cost is
-    linear in the group size; "auto" is exact while that is cheap, then approximate (`Posterior.error`).
+    reduction of the paper, each class against the rest; "joint" is exact; "tilted" is an approximation that stays cheap
+    for large groups; "auto" is exact while that is cheap, then approximate (`Posterior.error`).
 
     >>> import torch
     >>> from glws.kinds import Proportions

@@ -28,7 +28,7 @@ class ConfigError(GlwsError, ValueError):
 
 
 class FileError(GlwsError):
-    """A file or folder that cannot be read or written, is in use by another process, or is damaged."""
+    """A file or folder that is unreadable, not writable, in use, or damaged."""
 
 
 class CheckpointError(FileError):
@@ -36,4 +36,4 @@ class CheckpointError(FileError):
 
 
 class RunError(GlwsError):
-    """A run folder in the wrong state: it already holds a run, holds none, or is open for reading only."""
+    """A run folder in the wrong state: it holds a run, none, or is read-only."""

@@ -219,9 +219,9 @@ def accuracy_from_counts(predicted: Int[Tensor, "bags classes"], counts: Int[Ten
     _check_bags(predicted, counts)
 
     def estimate(chosen: Tensor) -> tuple[float, float]:
-        known, seen = counts[chosen].double(), predicted[chosen].double()
-        recalls = torch.linalg.lstsq(known, seen, driver="gelsd").solution.diagonal()
-        often = known.sum(0)
+        true_counts, seen = counts[chosen].double(), predicted[chosen].double()
+        recalls = torch.linalg.lstsq(true_counts, seen, driver="gelsd").solution.diagonal()
+        often = true_counts.sum(0)
         return float((often * recalls).sum() / often.sum()), float(recalls[often > 0].mean())
 
     accuracy, balanced = estimate(torch.arange(len(counts)))
@@ -231,7 +231,7 @@ def accuracy_from_counts(predicted: Int[Tensor, "bags classes"], counts: Int[Ten
 def accuracy_from_presence(
     predicted: Int[Tensor, "bags classes"], present: Bool[Tensor, "bags classes"]
 ) -> BagAccuracy:
-    """Estimate accuracy from the predicted count of each class and the classes that occur in each bag.
+    """Estimate accuracy from predicted counts of classes and the classes that occur in each bag.
 
     Every mistake is a class predicted where it does not occur, and in a bag without class k all predictions of k are
     wrong. With r_k the share of k in the predictions for those bags, and π_k the share of class k among all instances,

@@ -116,8 +116,8 @@ def _satisfying(case: Case, group: int, allowed: Tensor) -> tuple[Tensor, bool]:
 def check_repr_and_description_are_one_line(case: Case) -> None:
     """`repr` and descriptions are one line, so that messages and logs stay readable."""
     names = [f"name {number}" for number in range(case.weak.num_classes)]
-    known = [case.weak.describe(0), case.weak.describe(0, names)] if case.lengths else []
-    for text in (*known, type(case.weak).__name__):
+    descriptions = [case.weak.describe(0), case.weak.describe(0, names)] if case.lengths else []
+    for text in (*descriptions, type(case.weak).__name__):
         assert "\n" not in text, f"more than one line: {text!r}"
 
 

@@ -124,7 +124,7 @@ class TestRandAugment:
     def test_the_batch_goes_through_what_each_image_alone_goes_through(self, num_ops):
         """A batch in which every image has other operations, against those operations one after the other."""
         images, policy = batch(60, (3, 20, 20)), RandAugment(num_ops)
-        is_chosen, parameters = policy.drawn(images, seeded(5))
+        is_chosen, parameters = policy.sample(images, seeded(5))
         result = policy(images, seeded(5))
         for number, image in enumerate(images):
             mine = {name: parameters[name][number].item() for name in OPERATIONS if is_chosen[name][number]}
@@ -135,7 +135,7 @@ class TestRandAugment:
             assert (difference > 0).float().mean() < 0.05, mine
 
     def test_all_operations_are_chosen_equally_often_and_to_both_sides(self):
-        is_chosen, parameters = RandAugment(2).drawn(torch.zeros(14_000, 1, 1, 1), seeded())
+        is_chosen, parameters = RandAugment(2).sample(torch.zeros(14_000, 1, 1, 1), seeded())
         for name, (neutral, extent, both_sides) in OPERATIONS.items():
             # 2,000 expected each; 6 standard deviations of a binomial are 250.
             assert abs(is_chosen[name].sum().item() - 2000) < 250
@@ -146,7 +146,7 @@ class TestRandAugment:
             assert (drawn.min() * drawn.max() < 0) == both_sides, name
 
     def test_fixed_magnitude_is_the_same_for_all(self):
-        is_chosen, parameters = one_operation("rotate", magnitude=5, varied=False).drawn(batch(50), seeded())
+        is_chosen, parameters = one_operation("rotate", magnitude=5, varied=False).sample(batch(50), seeded())
         assert is_chosen["rotate"].all()
         assert set(parameters["rotate"].tolist()) == {-15.0, 15.0}
 

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def write(automaton: Automaton) -> str:
-    """One line for each arc and each final state. The format has one start, so several are merged into a new one."""
+    """The automaton as text, one line for each arc and each final state.
+
+    The format has one start, so several are merged into a new one.
+    """
     parts = _with_one_start(automaton)
     lines = [f"{source} {target} {symbol}{_cost(weight)}" for source, symbol, target, weight in parts.arcs]
     lines += [f"{state}{_cost(weight)}" for state, weight in parts.final.items()]

@@ -39,7 +39,7 @@ def string(labeling: Sequence[int], num_symbols: int = 2) -> Automaton:
 
 
 def between(low: int, high: int | None, of: Symbols = 1, num_symbols: int = 2) -> Automaton:
-    """Labelings in which the number of labels in `of` is at least `low` and at most `high` (None: no limit).
+    """Labelings with at least `low` and at most `high` labels in `of` (None: no limit).
 
     >>> between(1, 2).count(3)
     6

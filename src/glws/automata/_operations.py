@@ -231,14 +231,14 @@ def minimize(automaton: Automaton) -> Parts:
 
 
 def _coarsest_partition(parts: Parts) -> list[int]:
-    """The block of each state: states share one if equal final weights follow the same symbols and weights."""
+    """The block of each state, shared if equal final weights follow equal symbols and weights."""
     letters: dict[tuple[int, float], int] = {}
     incoming: list[list[tuple[int, int]]] = [[] for _ in range(parts.num_states)]
     for source, symbol, target, weight in parts.arcs:
         incoming[target].append((letters.setdefault((symbol, weight), len(letters)), source))
-    kinds: dict[float, int] = {}
-    block_of = [kinds.setdefault(parts.final.get(state, NEVER), len(kinds)) for state in range(parts.num_states)]
-    members: list[set[int]] = [set() for _ in kinds]
+    blocks: dict[float, int] = {}
+    block_of = [blocks.setdefault(parts.final.get(state, NEVER), len(blocks)) for state in range(parts.num_states)]
+    members: list[set[int]] = [set() for _ in blocks]
     for state, block in enumerate(block_of):
         members[block].add(state)
     waiting = list(range(len(members)))
@@ -258,7 +258,7 @@ def _grouped(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
 
 
 def _split(inside: list[int], block_of: list[int], members: list[set[int]], waiting: list[int]) -> None:
-    """Cut a block into the states `inside` and the rest; the smaller part becomes a new block in the queue."""
+    """Cut a block into the states `inside` and the rest; the smaller part joins the queue."""
     old = members[block_of[inside[0]]]
     if len(inside) == len(old):
         return

@@ -11,7 +11,7 @@ SHOWN = 100
 
 
 class TextError(ConstraintError):
-    """An error in a text, as three lines: what is wrong and what to do, the text, a caret under the place.
+    """An error in a text: what is wrong, the text, a caret under the place.
 
     >>> print(TextError("write == to compare", "count(1) = 3", 9))
     write == to compare

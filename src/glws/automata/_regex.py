@@ -154,7 +154,7 @@ class _Derivatives:
         return self._steps_of_sequence(expression)
 
     def _steps_of_sequence(self, expression: _Expression) -> list[tuple[frozenset[int], _Expression]]:
-        """The steps of the first part, and while that may be empty, those of the next: a loop, as it may be long."""
+        """The steps of the first part, and while that may be empty, those of the next."""
         found: list[tuple[frozenset[int], _Expression]] = []
         while isinstance(expression, _Then):
             rest = expression.rest

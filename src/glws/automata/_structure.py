@@ -71,7 +71,7 @@ def count_weights(automaton: Automaton) -> CountWeights | None:
 
 
 def _onward(machine: Automaton, state: int, counted: npt.NDArray[np.bool_]) -> int | None:
-    """The successor by counted symbols of a state that other symbols do not leave: -1 none, None if not unique."""
+    """The successor by counted symbols, if the others stay in the state: -1 none, None otherwise."""
     target = np.full(machine.num_symbols, -1)
     for symbol, end, _ in machine.outgoing[state]:
         target[symbol] = end

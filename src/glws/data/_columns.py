@@ -88,7 +88,7 @@ def _equal(table: Table, values: NDArray[Any], about: Description) -> Iterator[s
 
 
 class _Answer(NamedTuple):
-    """A column that is to be learned: its rows with a value, and the number of the value of each.
+    """A column that is to be learned: its rows with a value, and the number of each value.
 
     `values` are the distinct values, and `first` is the place of one occurrence of each. Class numbers may have other
     names in a column that repeats them (`is_class`), everything else has its own values.
@@ -104,8 +104,10 @@ class _Answer(NamedTuple):
     @classmethod
     def of(cls, words: str, rows: NDArray[np.int64], values: NDArray[Any], is_class: bool) -> _Answer:
         """The answer of these rows and values; class -1 is no label."""
-        known = values >= 0 if is_class else np.ones(len(values), bool)
-        return cls(words, rows[known], *np.unique(values[known], return_index=True, return_inverse=True), is_class)
+        has_value = values >= 0 if is_class else np.ones(len(values), bool)
+        return cls(
+            words, rows[has_value], *np.unique(values[has_value], return_index=True, return_inverse=True), is_class
+        )
 
     def is_repeated_by(self, column: NDArray[Any]) -> bool:
         """Whether a column determines at least two values one to one (and equals them unless `is_class`)."""

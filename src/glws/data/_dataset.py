@@ -1,4 +1,4 @@
-"""`WeakDataset`: instances, groups of them, and the weak label of each group; batches load an instance once."""
+"""`WeakDataset`: instances, groups and weak labels; batches load an instance once."""
 
 from __future__ import annotations
 
@@ -61,8 +61,11 @@ SMALL_TABLE = 1 << 22
 
 
 class _Rows(torch.autograd.Function):
-    """`values[rows]`. On a GPU its gradient adds up the occurrences of a row by comparing all: two kernels, bit-for-bit
-    reproducible, where torch would sort the row numbers."""
+    """`values[rows]` with a reproducible gradient.
+
+    On a GPU it adds up the occurrences of a row by comparing all: two kernels, bit-for-bit reproducible, where torch
+    would sort the row numbers.
+    """
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, rows: Tensor) -> Tensor:
@@ -91,7 +94,7 @@ def added_by_number(values: Tensor, places: Tensor, number: int) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class BatchPart:
-    """The groups of one kind in a batch: rows of the batch's instances, and the weak label of each group."""
+    """The groups of one kind in a batch: row numbers of instances, and weak labels."""
 
     rows: Int[Tensor, "groups instances"]
     lengths: Int[Tensor, "groups"]
@@ -104,7 +107,7 @@ class BatchPart:
         return laid_out
 
     def to(self, device: torch.device | str) -> BatchPart:
-        """The part with its row numbers and weak labels on another device; lengths and group numbers stay."""
+        """The part with its row numbers and weak labels on another device."""
         return replace(self, rows=self.rows.to(device), weak=self.weak.to(device))
 
 
@@ -129,7 +132,7 @@ class Batch:
         e_log_probs: Float[Tensor, "rows classes"] | None = None,
         **options: Any,
     ) -> list[EMLoss]:
-        """`em_loss` of every kind; `options` go to it, `multiclass` only to kinds with several classes to count."""
+        """`em_loss` of every kind with these `options`; `multiclass` only for kinds with several classes."""
         return self._losses(em_loss, log_probs, e_log_probs, options)
 
     def unchecked_losses(
@@ -199,10 +202,10 @@ class WeakDataset:
         self.instances = instances_of(instances)
         self.evidence = evidence
         self.weak = (weak,) if isinstance(weak, AbstractSupervision) else tuple(weak)
-        given = [groups] if isinstance(weak, AbstractSupervision) else list(groups)
-        if len(given) != len(self.weak):
-            raise DataError(f"there are {len(self.weak)} kinds of weak labels but {len(given)} lists of groups")
-        self.groups = tuple(Groups.of(part) for part in given)
+        tables = [groups] if isinstance(weak, AbstractSupervision) else list(groups)
+        if len(tables) != len(self.weak):
+            raise DataError(f"there are {len(self.weak)} kinds of weak labels but {len(tables)} lists of groups")
+        self.groups = tuple(Groups.of(part) for part in tables)
         if check:
             self.check()
 
@@ -230,8 +233,8 @@ class WeakDataset:
         `own` selects the instances (their sorted numbers) that this process loads, if several processes share the work.
         """
         batch = self.numbered(chosen)
-        taken = batch.numbers if own is None else batch.numbers[own(batch.numbers)]
-        return replace(batch, instances=self.instances.take(taken))
+        numbers = batch.numbers if own is None else batch.numbers[own(batch.numbers)]
+        return replace(batch, instances=self.instances.take(numbers))
 
     def numbered(self, chosen: Sequence[Int[Tensor, "groups"]]) -> Batch:
         """The batch with instance numbers instead of instances."""
@@ -260,7 +263,7 @@ class WeakDataset:
         return WeakDataset(self.instances, dealt, self.weak, self.evidence, check=False)
 
     def batches(self, num_batches: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
-        """One pass through all groups in this many batches, each with its share of every kind; optionally shuffled."""
+        """One pass through all groups in this many batches, each with its share of every kind."""
         order = [_order(len(groups), generator) for groups in self.groups]
         shares = [numbers.tensor_split(num_batches) for numbers in order]
         for chosen in zip(*shares, strict=True):
@@ -292,8 +295,8 @@ def instances_of(instances: Any) -> Instances:
     if isinstance(instances, Tensor) or hasattr(instances, "__array__"):
         return TensorInstances(torch.as_tensor(instances))
     if hasattr(instances, "take") and hasattr(instances, "__len__"):
-        taken: Instances = instances
-        return taken
+        source: Instances = instances
+        return source
     if hasattr(instances, "__getitem__") and hasattr(instances, "__len__"):
         return DatasetInstances(instances)
     raise DataError(f"instances must be a tensor, an array or a torch Dataset, found {type(instances).__name__}")

@@ -24,13 +24,13 @@ from glws.kinds import AbstractSupervision
 from glws.kinds._narrowing import Narrowed
 
 MAX_VISITED = 50_000_000
-"""The search for a weak label that mentions a class stops after so many instances times classes."""
+"""Limit on instances times classes in the search for a weak label that mentions a class."""
 MOST_CLASSES = 30
-"""Pairs of classes are compared among at most so many."""
+"""Limit on the number of classes whose pairs are compared."""
 MOST_NAMES = 5
-"""Lists of names in messages are cut after so many."""
+"""Limit on the length of lists of names in messages."""
 MOST_EXAMPLES = 3
-"""Messages show at most so many distinct sentences about groups."""
+"""Limit on the distinct sentences about groups in a message."""
 RARE = 0.01
 """The prior probability of a class in checks whether a weak label makes it more likely."""
 ROUNDED = 0.05
@@ -83,8 +83,8 @@ class Part:
         about: dict[str, list[int]] = {}
         for group in groups:
             about.setdefault(sentence(group), []).append(group)
-        said = [f"{words} ({self.called(those)})" for words, those in about.items()]
-        return _listed(said, MOST_EXAMPLES, "; ", "; ")
+        parts = [f"{words} ({self.called(members)})" for words, members in about.items()]
+        return _listed(parts, MOST_EXAMPLES, "; ", "; ")
 
 
 def examine(
@@ -370,7 +370,7 @@ def constant_classifiers(parts: Sequence[Part], size: int, classes: Sequence[str
 
 
 def _satisfies_best(parts: Sequence[Part], number: int, num_classes: int) -> bool:
-    """Whether each group labeled with this class only is possible and has the largest weight of all labelings."""
+    """Whether each group labeled with this class only is possible, with the largest weight of all labelings."""
     always = torch.full((num_classes,), -torch.inf, dtype=torch.float64)
     always[number] = 0.0
     if not all(_may_be_constant(part.distinct, number) for part in parts):

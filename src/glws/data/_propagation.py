@@ -19,9 +19,9 @@ from glws.data._groups import Groups
 from glws.kinds import AbstractSupervision
 
 MOST_ROUNDS = 300
-"""Propagation stops after so many rounds, and the remaining groups are undecided."""
+"""Limit on rounds of propagation; the remaining groups are undecided."""
 MOST_CLASSES = 30
-"""Each of so many classes is tried for all instances of a cycle at once."""
+"""Number of classes that are tried for all instances of a cycle at once."""
 MOST_VISITS = 3_000_000
 """Budget of the search: visits of members of groups, over all cycles."""
 MOST_STEPS = 500
@@ -139,8 +139,10 @@ def _groups_of_instances(groups: Groups, size: int) -> Groups:
 def _cycles(
     constraints: Sequence[Constraint], allowed: Bool[Tensor, "instances classes"]
 ) -> tuple[list[Int[Tensor, "groups"]], list[int]]:
-    """For each group the number of its component, connected by instances whose class is open, and the components with a
-    cycle, for which propagation alone is not enough. The number is -1 for groups with fewer than two such instances."""
+    """The component of each group, and the components with a cycle, for which propagation is not enough.
+
+    Components are connected by instances whose class is open; the number is -1 for groups with fewer than two of them.
+    """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -205,10 +207,10 @@ def _alone(
 def _has_labeling(
     constraints: Sequence[Constraint], allowed: Bool[Tensor, "instances classes"], left: tuple[int, int]
 ) -> tuple[Verdict | bool, tuple[int, int]]:
-    """True if some labeling satisfies all groups, the last contradiction if none does, False if the budget of visits
-    and steps was exhausted; and the remaining budget.
+    """Search for a labeling of all groups: True, the last contradiction, or False if the budget is exhausted.
 
-    Depth first: fix one instance to a class and propagate; a contradiction continues with the next choice.
+    Also returns the remaining budget of visits and steps. Depth first: fix one instance to a class and propagate; a
+    contradiction continues with the next choice.
     """
     visits, steps = left
     cost = sum(len(part.groups.indices) for part in constraints)

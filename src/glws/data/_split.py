@@ -137,7 +137,7 @@ def _components(table: _Table) -> Numbers:
 
 @dataclass(frozen=True, eq=False)
 class _Draw:
-    """Units of groups in random order; the first that fit and that training does not need are held out."""
+    """Units of groups in random order; the first that training does not need are held out."""
 
     unit: Numbers
     sizes: Numbers

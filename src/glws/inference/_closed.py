@@ -108,7 +108,7 @@ def _finish(log_z: Tensor, log_marginals: Tensor) -> Float[Tensor, "groups insta
 def presence(
     potentials: Tensor, mask: Tensor, counted: Tensor
 ) -> tuple[Float[Tensor, "groups instances"], Float[Tensor, "groups instances"]]:
-    """Log of the share of the counted classes in each instance, and of the others; both accurate near 1."""
+    """Log-shares of the counted classes and of the others in each instance, accurate near 1."""
     some = torch.logsumexp(torch.where(counted[:, None], potentials, -torch.inf), 2)
     rest = torch.logsumexp(torch.where(counted[:, None], -torch.inf, potentials), 2)
     odds = torch.where(some == rest, 0.0, some - rest)  # both -inf: an impossible instance, zero in any case
@@ -135,7 +135,7 @@ def _sum_of_others(values: Float[Tensor, "groups instances"]) -> Float[Tensor, "
 
 
 def _log_sum_of_others(values: Float[Tensor, "groups instances"]) -> Float[Tensor, "groups instances"]:
-    """log Σ_{i≠j} exp(values_i): next to the largest nothing cancels; the largest itself is left out by hand."""
+    """log Σ_{i≠j} exp(values_i): nothing cancels next to the largest, which is left out explicitly."""
     top, where = values.max(1, keepdim=True)
     safe = torch.where(top == -torch.inf, 0.0, top)
     mass = torch.exp(values - safe)

@@ -441,8 +441,8 @@ class Counts(AbstractForm):
 def only_counted(masks: npt.NDArray[np.bool_]) -> int | None:
     """The counted class, if every row of [..., classes] counts the same single class, else None."""
     rows = masks.reshape(-1, masks.shape[-1])
-    alike = len(rows) > 0 and int(rows[0].sum()) == 1 and bool((rows == rows[0]).all())
-    return int(rows[0].argmax()) if alike else None
+    is_common = len(rows) > 0 and int(rows[0].sum()) == 1 and bool((rows == rows[0]).all())
+    return int(rows[0].argmax()) if is_common else None
 
 
 def _rest(

@@ -41,7 +41,7 @@ class Posterior:
 
     @property
     def engine(self) -> str:
-        """Name of the engine, or several joined by a plus; approximations have names that `infer` does not accept."""
+        """Name of the engine, or several joined by a plus; approximations have names of their own."""
         if self._engine is not None:
             return self._engine
         return self._problem.form.engine(automata_form.common_size(self.potentials, self.lengths))

@@ -61,7 +61,7 @@ def entropy(potentials: Potentials, real: Mask, counted: Counted, log_weights: L
 def _chain(
     potentials: Potentials, real: Mask, counted: Counted, log_weights: LogWeights
 ) -> tuple[Float[Tensor, "groups 2"], Float[Tensor, "groups instances"], tuple[Potentials, Potentials, Potentials]]:
-    """Shares of (none, some); of T given some; of the classes among those counted, among the others, among all."""
+    """Shares of (none, some), of T given some, and of the classes: counted, others, all."""
     log_some, log_none = closed.presence(potentials, real, counted)
     ahead = torch.nn.functional.pad(log_none.cumsum(1), (1, 0))
     log_first = ahead[:, :-1] + log_some

@@ -1,4 +1,4 @@
-"""The input of `infer`, checked once at the border: potentials, lengths and the form of the weak labels."""
+"""The checked input of `infer`: potentials, lengths and the form of the weak labels."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def forward(
     trellis: Trellis,
     collect: Collect = _log_sum_into,
 ) -> tuple[list[Float[Tensor, "groups states"]], Float[Tensor, "groups"]]:
-    """α_0..α_L, each with its largest entry at 0, and the log of the scale divided out of the last.
+    """α_0..α_L, each with its largest entry at 0, and the log of the last scale.
 
     `collect` combines the arcs that arrive in a state: a sum for likelihoods, a maximum for the most likely labeling.
     """
@@ -135,7 +135,7 @@ def _advanced(
     step: int,
     collect: Collect,
 ) -> tuple[Float[Tensor, "groups states"], Float[Tensor, "groups"]]:
-    """α after this step, its largest entry at 0, and the log of the scale divided out; padding changes nothing."""
+    """α after this step, its largest entry at 0, and the log of its scale; padding changes nothing."""
     arrived = collect(_scores(alpha, phi[:, step], trellis), trellis.targets, alpha.shape[1])
     scale = _finite(arrived.amax(1))
     alive = step < lengths
@@ -209,9 +209,10 @@ def walk_back(
     choose: Callable[[Tensor], Tensor],
     num_labelings: int = 1,
 ) -> Int[Tensor, "labelings groups instances"]:
-    """Labelings of each group, from the last instance to the first; `choose` picks an entry of the last axis.
+    """Labelings of each group, from the last instance to the first, by `choose`.
 
-    `alphas` come from `alphas_backwards`. -1 in padding, and everywhere in an impossible group.
+    `choose` picks an entry of the last axis of log-weights. `alphas` come from `alphas_backwards`. -1 in padding, and
+    everywhere in an impossible group.
     """
     labels = torch.full((num_labelings, *phi.shape[:2]), -1, dtype=torch.int64, device=phi.device)
     ends = next(alphas) + trellis.log_final
@@ -271,8 +272,10 @@ def entropy(
         scores = _scores(alpha, phi[:, step], trellis)
         arrived = _finite(_log_sum_into(scores, trellis.targets, held.shape[1]))
         log_share = scores - arrived.gather(1, trellis.targets)
-        news = torch.where(log_share > -torch.inf, held.gather(1, trellis.sources) - log_share, 0.0) * log_share.exp()
-        following = torch.zeros_like(held).scatter_add_(1, trellis.targets, news)
+        increment = (
+            torch.where(log_share > -torch.inf, held.gather(1, trellis.sources) - log_share, 0.0) * log_share.exp()
+        )
+        following = torch.zeros_like(held).scatter_add_(1, trellis.targets, increment)
         held = torch.where((step < lengths)[:, None], following, held)
         alpha, _ = _advanced(alpha, phi, lengths, trellis, step, _log_sum_into)
     ends = alpha + trellis.log_final

@@ -60,8 +60,8 @@ class AttentionMIL(AbstractMethod):
         weak, bags = part.weak, pooled
         if isinstance(weak, PresentClasses):
             weak, bags = weak.per_class(), _own_class(pooled)
-        known = (lengths > 0).repeat_interleave(len(weak) // max(len(part.weak), 1))
-        return unchecked_em_loss(bags[known], weak[known]).supervised
+        is_filled = (lengths > 0).repeat_interleave(len(weak) // max(len(part.weak), 1))
+        return unchecked_em_loss(bags[is_filled], weak[is_filled]).supervised
 
     def restored_modules(self, weights: Mapping[str, Tensor]) -> nn.ModuleDict:
         """The attention; its sizes are those of the weights."""
@@ -80,9 +80,9 @@ class AttentionMIL(AbstractMethod):
 
         A bag without instances is negative.
         """
-        attention, given = modules["attention"], lengths.to(outputs.logits.device)
-        pooled = pool(outputs.logits, attention(outputs.features), given).log_softmax(-1)
-        is_empty = (given == 0)[:, None]
+        attention, sizes = modules["attention"], lengths.to(outputs.logits.device)
+        pooled = pool(outputs.logits, attention(outputs.features), sizes).log_softmax(-1)
+        is_empty = (sizes == 0)[:, None]
         if pooled.shape[1] == 1:
             return torch.where(is_empty, torch.tensor([1.0, 0.0]).to(pooled), pooled[:, 0].exp())
         present = _own_class(pooled).view(len(pooled), -1, 2)[:, :, 1].exp()
@@ -129,10 +129,10 @@ class GatedAttention(nn.Module):
 
     def forward(self, features: Float[Tensor, "rows features"]) -> Float[Tensor, "rows heads"]:
         """The scores, before the softmax over the instances of a bag; computed in the precision of the weights."""
-        given = features.to(self.score.weight)
-        inside = self.content(given).tanh()
+        inputs = features.to(self.score.weight)
+        inside = self.content(inputs).tanh()
         if self.gate is not None:
-            inside = inside * self.gate(given).sigmoid()
+            inside = inside * self.gate(inputs).sigmoid()
         scores: Tensor = self.score(inside)
         return scores.to(features)
 
@@ -142,7 +142,7 @@ def pool(
     scores: Float[Tensor, "groups instances heads"],
     lengths: Int[Tensor, "groups"],
 ) -> Float[Tensor, "groups heads classes"]:
-    """Σ_i a_i values_i with a the softmax of the scores over the instances of each group; undefined for empty groups.
+    """Σ_i a_i values_i with a the softmax of the scores of each group; undefined for empty groups.
 
     >>> pool(torch.tensor([[[1.0], [3.0], [9.0]]]), torch.zeros(1, 3, 1), torch.tensor([2]))
     tensor([[[2.]]])

@@ -13,7 +13,7 @@ from glws.errors import DataError
 
 
 class BestBin(NamedTuple):
-    """The estimated share of positives, the score above which the bin lies, and the bound that chose it."""
+    """The estimated share of positives, the lowest score of the bin, and the bound that selected it."""
 
     share: float
     threshold: float

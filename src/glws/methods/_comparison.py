@@ -3,8 +3,8 @@
 The pairs are sampled by one of two rules, and a risk for one is biased on the other
 (`glws.data.weaken.pair_comparison`):
 
-        "swap"       two instances are drawn and sorted
-        "discard"    two instances are drawn, and rejected if they are in the wrong order
+    "swap"       two instances are drawn and sorted
+    "discard"    two instances are drawn, and rejected if they are in the wrong order
 
 With π₊ the share of positives, π₋ = 1 - π₊ and D = 1 - π₊π₋, the first of a pair is negative with probability φ₊, the
 second positive with φ₋; a positive is found in the second place with probability ρ₊, a negative in the first with ρ₋:
@@ -234,7 +234,7 @@ def comparison_risks(
 
 
 def _class_risk(losses: Float[Tensor, "pairs 2"], prior: float, rule: ComparisonRule) -> Float[Tensor, ""]:
-    """The term of one class in the risk, from its losses at its expected place (column 0) and at the other."""
+    """The term of one class, from its losses at its expected place (column 0) and the other."""
     own, other = mean(losses[:, 0]), mean(losses[:, 1])
     return own - (1 - prior) * other if rule == "discard" else ((1 + prior) * own - (1 - prior) * other) / 2
 

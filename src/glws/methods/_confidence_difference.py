@@ -60,7 +60,10 @@ class ConfDiff(AbstractBinaryMethod):
         return corrected_sum(risks, self.correction) / 2
 
     def recipe(self) -> Recipe | None:
-        """The recipe for MNIST; their MLP has one hidden layer of 300 units three times, unlike any network here."""
+        """The recipe for MNIST.
+
+        Their MLP has one hidden layer of 300 units three times, unlike any network here.
+        """
         return Recipe(
             "MNIST: the code of Wang et al.",
             {

@@ -1,4 +1,4 @@
-"""Shared parts of methods for candidate sets: the sets of a step, class shares within them, and their table.
+"""Shared parts of methods for candidate sets: sets, class shares within them, and their table.
 
 The table has a row for each weak label of the data, not for each instance: an instance with two candidate sets has two
 rows. The index of a row is the number of its group, independent of the batch.
@@ -38,7 +38,7 @@ def candidates_of(step: Step, beside: Tensor) -> Bool[Tensor, "groups classes"]:
 
 
 def for_groups(step: Step, values: Float[Tensor, "rows columns"]) -> Float[Tensor, "groups columns"]:
-    """Values of the instances of a batch, one row per weak label; an instance may have several, or none."""
+    """Values of the instances of a batch, one row per weak label."""
     (part,) = step.batch.parts
     return values[part.rows[:, :1].flatten().to(values.device)]
 
@@ -90,7 +90,7 @@ def uniform_confidences(setup: Setup) -> State:
 
 
 def read_confidences(step: Step, beside: Tensor) -> Float[Tensor, "groups classes"]:
-    """The rows of the table for the weak labels of a step, as a copy with the device and dtype of `beside`."""
+    """The rows of the table for the weak labels of a step, with device and dtype of `beside`."""
     table = step.state[CONFIDENCES]
     (part,) = step.batch.parts
     return table[part.groups.to(table.device)].to(beside)

@@ -63,8 +63,8 @@ class CountLoss(AbstractMethod):
     def _part(self, part: BatchPart, log_probs: Float[Tensor, "rows classes"]) -> Float[Tensor, ""]:
         weak, inside = part.weak, part.gather(log_probs)
         if isinstance(weak, Labels):
-            known = weak.labels >= 0
-            return mean(-infer(inside[known.to(inside.device)], weak[known]).log_likelihood)
+            is_labeled = weak.labels >= 0
+            return mean(-infer(inside[is_labeled.to(inside.device)], weak[is_labeled]).log_likelihood)
         if isinstance(weak, Unlabeled) and self.prior_form == "distribution":
             return mean(divergence_from_binomial(inside, weak, part.lengths))
         if isinstance(weak, Unlabeled):
@@ -89,8 +89,8 @@ def divergence_from_binomial(
     log_wanted = binomial(sizes, weak.prior.to(sizes.device)).log_weights
     columns = log_wanted.shape[1]
     numbers = torch.arange(columns, device=sizes.device).repeat(groups)
-    asked = Proportions(numbers, numbers, weak.counted)
-    fit = infer(log_probs.repeat_interleave(columns, 0), asked, sizes.repeat_interleave(columns))
+    exact = Proportions(numbers, numbers, weak.counted)
+    fit = infer(log_probs.repeat_interleave(columns, 0), exact, sizes.repeat_interleave(columns))
     log_found = fit.log_likelihood.view(groups, columns)
     wanted = log_wanted > -torch.inf
     log_ratio = torch.where(wanted, log_wanted.to(log_found), 0.0) - torch.where(wanted, log_found, 0.0)

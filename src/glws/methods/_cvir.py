@@ -196,7 +196,7 @@ def most_positive(scores: Float[Tensor, "members"], share: float) -> Int[Tensor,
 
 
 def plain_scores(epoch: Epoch, numbers: Int[Tensor, "members"]) -> Float[Tensor, "members"]:
-    """The network's scores of these instances in the plain view, in float64; each distinct one is computed once."""
+    """The network's scores of these instances in the plain view, in float64."""
     distinct, places = torch.unique(numbers, return_inverse=True)
     return margin(epoch.predict(distinct)).detach().double().cpu()[places]
 
@@ -207,7 +207,7 @@ def _selection(held_out: Int[Tensor, "instances"]) -> State:
 
 
 def _numbers(epoch: Epoch, kind: type[Labels] | type[Unlabeled], held_out: bool) -> Int[Tensor, "members"]:
-    """The instances of the groups of a kind, with repetition, that are held out, or those that are not."""
+    """The instances of a kind, with repetition, that are held out, or those that are not."""
     (groups,) = (groups for weak, groups in zip(epoch.data.weak, epoch.data.groups, strict=True) if type(weak) is kind)
     numbers = groups.indices.cpu()
     return numbers[epoch.state["held_out"].cpu()[numbers] == int(held_out)]

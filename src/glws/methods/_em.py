@@ -23,7 +23,7 @@ START_EPOCHS = 2
 
 @dataclass(frozen=True)
 class GLWS(AbstractMethod):
-    """EM: the E-step computes the posterior given the weak labels, the M-step trains the network on it.
+    """EM: compute the posterior given the weak labels (E-step), train the network on it (M-step).
 
         loss = Σ over kinds of weight · (unsupervised · L_U + supervised · L_S)        see `glws.em_loss`
 

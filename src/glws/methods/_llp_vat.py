@@ -129,7 +129,7 @@ def divergence(
 
 
 def unit_length(values: Float[Tensor, "own ..."], instead: Tensor | None = None) -> Float[Tensor, "own ..."]:
-    """Each instance divided by its length, by its largest entry first, so that any scale is safe.
+    """Each instance divided by its length, safe at any scale.
 
     An instance of zeros has no direction: it is replaced by `instead`, or 0.
 
@@ -165,7 +165,7 @@ def ramped(progress: Progress, ramp: float) -> float:
 
 @contextmanager
 def frozen_statistics() -> Iterator[None]:
-    """Within this context batch norms use the statistics of their batch but do not update the running ones."""
+    """A context in which batch norms do not update their running statistics."""
     changed: list[_BatchNorm] = []
 
     def forget(module: nn.Module, _: object) -> None:

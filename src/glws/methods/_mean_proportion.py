@@ -56,7 +56,7 @@ class MeanProportion(AbstractMethod):
 def proportion_loss(
     part: BatchPart, log_probs: Float[Tensor, "rows classes"], distance: Distance = "cross_entropy"
 ) -> Float[Tensor, ""]:
-    """The distance of the shares of bags from their mean predictions, mean over the bags that are not empty."""
+    """The distance of class shares from mean predictions, mean over the bags that are not empty."""
     assert isinstance(part.weak, Proportions | ClassCounts)
     lengths = part.lengths.to(log_probs.device)
     log_mean = log_mean_prediction(part.gather(log_probs), lengths)

@@ -59,7 +59,7 @@ class CC(AbstractCandidateMethod):
 class WeightedCandidates(AbstractCandidateMethod):
     """PRODEN and RC: cross-entropy with every candidate, weighted by previous predictions of the network.
 
-            loss = -mean_i Σ_j w_ij log p_j(x_i)        w_ij first 1 / |S_i|, then p_j / Σ_{k in S_i} p_k, held constant
+        loss = -mean_i Σ_j w_ij log p_j(x_i)        w_ij first 1 / |S_i|, then p_j / Σ_{k in S_i} p_k, held constant
 
     They differ in when the weights for the next visit of an instance are computed. "same_pass" is PRODEN: from the
     predictions that the loss was computed with (Lv, Xu, Feng, Niu, Geng, Sugiyama, "Progressive Identification of True
@@ -111,7 +111,7 @@ class WeightedCandidates(AbstractCandidateMethod):
 
 @dataclass(frozen=True)
 class LeveragedWeighted(AbstractCandidateMethod):
-    """LWS and LWC, the leveraged weighted loss: high scores for candidates, low for others, weighted in both groups.
+    """LWS and LWC, the leveraged weighted loss: high scores for candidates, low for others.
 
     Wen, Cui, Hang, Liu, Wang, Lin, "Leveraged Weighted Loss for Partial Label Learning", ICML 2021, with β `leverage`:
 

@@ -116,7 +116,7 @@ class PiCO(AbstractCandidateMethod):
         return nn.ModuleDict({HEAD: head}).to(setup.device)
 
     def loss(self, step: Step) -> Float[Tensor, ""]:
-        """The loss of a step; it updates prototypes, targets and queue, in the order of the paper's algorithm."""
+        """The loss of a step, after updating prototypes, targets and queue as in the paper's algorithm."""
         rows, has_started = self._step_rows(step), step.progress.epoch >= self.warm_up_epochs
         nearest = self._move_prototypes(step, rows)
         if has_started:

@@ -27,7 +27,7 @@ class RiskParts(NamedTuple):
 
 
 class Sets(NamedTuple):
-    """Rows of the labeled positives and of the unlabeled instances, and the share of positives among the latter."""
+    """Rows of labeled positives and of unlabeled instances, and the latter's share of positives."""
 
     positive: Int[Tensor, "positives"]
     unlabeled: Int[Tensor, "unlabeled"]
@@ -189,8 +189,8 @@ def mixing_share(concentration: float, generator: torch.Generator) -> float:
     """
     from scipy.special import betaincinv
 
-    drawn = torch.rand((), generator=generator, device=generator.device, dtype=torch.float64)
-    return float(betaincinv(concentration, concentration, float(drawn)))
+    uniform = torch.rand((), generator=generator, device=generator.device, dtype=torch.float64)
+    return float(betaincinv(concentration, concentration, float(uniform)))
 
 
 def shuffled_numbers(number: int, generator: torch.Generator, device: torch.device) -> Int[Tensor, "number"]:

@@ -49,13 +49,13 @@ class AbstractSemiSupervised(AbstractMethod):
         """-mean log p(y) of the labeled, plus the term of the others."""
         logits = step.logits("weak")
         rows, labels = _rows_and_labels(step.batch, logits.device)
-        known = labeled_cross_entropy(logits[rows], labels)
+        labeled_loss = labeled_cross_entropy(logits[rows], labels)
         unlabeled = rows[labels < 0]
         if not len(unlabeled):
-            return known
+            return labeled_loss
         probabilities = step.detached("weak")[unlabeled].softmax(1)
         pseudo = PseudoLabels(probabilities, *probabilities.max(1))
-        return known + self.unlabeled_weight * self.unlabeled_loss(step, unlabeled, pseudo)
+        return labeled_loss + self.unlabeled_weight * self.unlabeled_loss(step, unlabeled, pseudo)
 
     @abstractmethod
     def unlabeled_loss(self, step: Step, rows: Int[Tensor, "unlabeled"], pseudo: PseudoLabels) -> Float[Tensor, ""]:
@@ -161,7 +161,7 @@ class FreeMatch(AbstractSemiSupervised):
 
 @dataclass(frozen=True)
 class SoftMatch(AbstractSemiSupervised):
-    """Predictions in the weak view as labels of the strong one, weighted by confidence (Chen et al., ICLR 2023).
+    """Predictions in the weak view label the strong one, weighted by confidence (Chen et al., ICLR 2023).
 
         mean ω(c) CE(f(s(u)), ŷ),       ω(c) = exp(-min(c - μ, 0)² n² / 2σ²)
 

@@ -145,16 +145,16 @@ def pair_coefficients(prior: float, weights: Weights) -> tuple[Weights, Weights]
     Each row is unbiased: S, D and U have shares of positives π² / π_S, 1/2 and π.
     """
     other, double = 1 - prior, 2 * prior - 1
-    alike, unlike = prior**2 + other**2, 2 * prior * other
+    similar, dissimilar = prior**2 + other**2, 2 * prior * other
     first, second, third = (weight / double for weight in weights)
     positive = (
-        alike * (first + prior * third),
-        -unlike * (second + other * third),
+        similar * (first + prior * third),
+        -dissimilar * (second + other * third),
         prior * second - other * first,
     )
     negative = (
-        -alike * (first + other * third),
-        unlike * (second + prior * third),
+        -similar * (first + other * third),
+        dissimilar * (second + prior * third),
         prior * first - other * second,
     )
     return positive, negative
@@ -172,7 +172,7 @@ def _needed(weights: Weights) -> tuple[bool, bool, bool]:
 
 
 def _usable(num_similar: int, num_dissimilar: int) -> Weights:
-    """Equal weights of all risks that are available for a batch with so many instances in pairs."""
+    """Equal weights of all risks that are available for a batch with these numbers of instances in pairs."""
     if num_similar and num_dissimilar:
         return EQUAL
     return SU if num_similar else DU

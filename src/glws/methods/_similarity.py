@@ -69,8 +69,8 @@ class RiskSD(AbstractBinaryMethod):
         assert isinstance(part.weak, PairSimilarity)
         scores = pair_scores(step.logits(self.view), part)
         same = part.weak.same.to(scores.device)
-        similar, dissimilar, nobody = (scores[chosen].flatten() for chosen in (same, ~same, same & ~same))
-        parts = pair_parts(similar, dissimilar, nobody, self.prior, SD, self.surrogate)
+        similar, dissimilar, none = (scores[chosen].flatten() for chosen in (same, ~same, same & ~same))
+        parts = pair_parts(similar, dissimilar, none, self.prior, SD, self.surrogate)
         return corrected_sum(parts, self.correction)
 
 
@@ -98,7 +98,10 @@ class MCL(AbstractMethod):
         return unchecked_em_loss(log_probs, part.weak, part.lengths).supervised
 
     def recipe(self) -> Recipe | None:
-        """The recipe for MNIST; they compared all pairs of 100 instances, which is no batch size of pairs."""
+        """The recipe for MNIST.
+
+        They compared all pairs of 100 instances, which is no batch size of pairs.
+        """
         return Recipe(
             "MNIST: the code of Hsu et al.",
             {
@@ -116,7 +119,7 @@ class MCL(AbstractMethod):
 class KCL(AbstractMethod):
     """Contrastive divergence of the predictions of a pair (Hsu & Kira, 2016, arXiv 1511.06321).
 
-            similar: KL(p‖p') + KL(p'‖p),    not: [m - KL(p‖p')]₊ + [m - KL(p'‖p)]₊,    mean over pairs
+        similar: KL(p‖p') + KL(p'‖p),    not: [m - KL(p‖p')]₊ + [m - KL(p'‖p)]₊,    mean over pairs
 
     In each divergence the first distribution is held constant, as in the public code, which averages the two where they
     are added here (a factor 1/2). For any number of classes; identifiable up to permutation.
@@ -140,7 +143,10 @@ class KCL(AbstractMethod):
         return 2 * mean(torch.where(same, divergence, (self.distance - divergence).clamp_min(0)))
 
     def recipe(self) -> Recipe | None:
-        """The recipe for MNIST; they compared all pairs of 100 instances, which is no batch size of pairs."""
+        """The recipe for MNIST.
+
+        They compared all pairs of 100 instances, which is no batch size of pairs.
+        """
         return Recipe(
             "MNIST: the code of Hsu et al.",
             {

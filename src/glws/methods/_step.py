@@ -1,4 +1,4 @@
-"""The input of a method in one training step: the batch, the network's outputs, and the progress of training."""
+"""The input of a method in one step: batch, outputs of the network, progress of training."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ class Step:
     @torch.no_grad()
     def detached(self, view: str = "weak") -> Float[Tensor, "rows classes"]:
         """The network's logits for that view, without gradient; reused if already computed."""
-        known = self._outputs.get(view)
-        return (self.network(self.inputs(view)) if known is None else known).logits.detach()
+        outputs = self._outputs.get(view)
+        return (self.network(self.inputs(view)) if outputs is None else outputs).logits.detach()
 
     @torch.no_grad()
     def fresh(self, view: str = "weak") -> Float[Tensor, "rows classes"]:

@@ -88,7 +88,10 @@ class UnlabeledUnlabeled(AbstractMethod):
         return corrected(risk, self.correction)
 
     def recipe(self) -> Recipe | None:
-        """The recipe for MNIST; the logistic loss has a tenth of the rate. Keras doubles the weight in a penalty."""
+        """The recipe for MNIST.
+
+        The logistic loss has a tenth of the rate. Keras doubles the weight in a penalty.
+        """
         rate = 1e-4 if self.surrogate == "logistic" else 1e-3
         return Recipe(
             "MNIST with an MLP: the code of Lu et al.",

@@ -29,7 +29,7 @@ from glws.methods._step import State, Step
 class UUM(AbstractMethod):
     """The universal unbiased method for aggregate observations (Wei, Feng, Han, Liu, Niu, Zhu, Shen, ICML 2023).
 
-            loss = mean over groups of (1/m) Σ_i Σ_j W_ij ℓ_j(x_i)      W_ij = P(y_i = j | x_1..x_m, w), held constant
+        loss = mean over groups of (1/m) Σ_i Σ_j W_ij ℓ_j(x_i)      W_ij = P(y_i = j | x_1..x_m, w), held constant
 
     with ℓ the cross-entropy. If W comes from the true class probabilities this is an unbiased estimate of the
     supervised risk; W comes from the network itself: its outputs in this very step, for the trained view or for

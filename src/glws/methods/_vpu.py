@@ -65,9 +65,9 @@ class VPU(AbstractPositiveUnlabeled):
         share = mixing_share(self.concentration, step.generator)
         partners = _partners(positive, len(unlabeled), step.generator)
         mixed = functional.logsigmoid(mixed_scores(step, self.view, unlabeled, partners, share))
-        known = log_phi[unlabeled].detach() if self.detach_target else log_phi[unlabeled]
+        unmixed = log_phi[unlabeled].detach() if self.detach_target else log_phi[unlabeled]
         risk = variational_risk(log_phi[positive], log_phi[unlabeled])
-        return risk + self.consistency * mixup_consistency(mixed, known, share)
+        return risk + self.consistency * mixup_consistency(mixed, unmixed, share)
 
     def log_probs(self, logits: Float[Tensor, "rows 2"], state: State) -> Float[Tensor, "rows 2"]:
         """Log-probabilities of both classes from the network's logits: φ over the largest one, at most 1.
@@ -117,6 +117,6 @@ def mixup_consistency(
 
 
 def _partners(positive: Int[Tensor, "positives"], number: int, generator: torch.Generator) -> Int[Tensor, "number"]:
-    """So many positives in random order, repeated if there are too few."""
+    """`number` positives in random order, repeated if there are too few."""
     order = positive[shuffled_numbers(len(positive), generator, positive.device)]
     return order[torch.arange(number, device=order.device) % len(order)]

@@ -1,4 +1,4 @@
-"""Small networks: from an instance to one logit per class. Any `nn.Module` with the same output works too."""
+"""Small networks from an instance to one logit per class; any such `nn.Module` works too."""
 
 from glws.models._catalog import MODELS as MODELS
 from glws.models._catalog import build as build

@@ -16,7 +16,7 @@ from glws.inference import _gpu as gpu
 Maps = Float[Tensor, "batch channels height width"]
 
 MOST_PARTS = 256
-"""Rows are summed in at most so many parts, which keep a whole GPU busy."""
+"""Rows are summed in at most this many parts, which keep a whole GPU busy."""
 TILE = 4096
 """Numbers that a program processes at once."""
 MOST_ROWS = 1 << 20
@@ -54,7 +54,7 @@ class ActiveNorm(nn.BatchNorm2d):
 
 
 def fits(maps: Maps) -> bool:
-    """Whether the kernels apply: on a GPU with Triton, channels last, more than one row and not too many."""
+    """Whether the kernels apply: on a GPU with Triton, channels last, a suitable number of rows."""
     if not gpu.is_available(maps) or maps.ndim != 4 or maps.dtype == torch.float64:
         return False
     return maps.is_contiguous(memory_format=torch.channels_last) and 1 < _rows(maps)[0] <= MOST_ROWS
@@ -64,8 +64,8 @@ class _ActiveNorm(torch.autograd.Function):
     """y = leaky(a (x - mean) + b) with a = weight / σ, and its gradients."""
 
     @staticmethod
-    def forward(context: Any, *given: Any) -> Tensor:
-        maps, weight, bias, running, epsilon, leak = given
+    def forward(context: Any, *arguments: Any) -> Tensor:
+        maps, weight, bias, running, epsilon, leak = arguments
         answers, found = active_norm(maps, weight, bias, running, epsilon, leak)
         context.save_for_backward(maps, found)
         context.leak = leak
@@ -133,7 +133,7 @@ def _rows(maps: Maps) -> tuple[int, int]:
 
 
 def _tiling(rows: int, channels: int) -> tuple[int, int, int, dict[str, int]]:
-    """Numbers of parts of the rows, turns of each and blocks of channels; and the shape of a tile.
+    """Numbers of parts of the rows, turns and blocks of channels, and the shape of a tile.
 
     A tile has a power of two of channels that divides them all, if there is one of 16 or more.
     """

@@ -41,9 +41,9 @@ def plain(value: object, where: str = "value") -> Json:
 def _plain(value: object, where: str, depth: int) -> Json:
     if value is None or isinstance(value, bool):
         return value
-    for kind in (int, float, str):
-        if isinstance(value, kind):
-            return kind(value)
+    for plain_type in (int, float, str):
+        if isinstance(value, plain_type):
+            return plain_type(value)
     if depth == 0:
         raise DataError(f"{where[:80]}...: nested more than {MAX_DEPTH} deep")
     if isinstance(value, Mapping):
@@ -60,16 +60,16 @@ def _key(key: object, where: str) -> str:
     return str(key)
 
 
-def write_checksummed(path: Path, kind: str, content: object, owner: str = "") -> None:
+def write_checksummed(path: Path, purpose: str, content: object, owner: str = "") -> None:
     """Write plain values with a checksum over every byte, atomically; `read_checksummed` returns them.
 
     Args:
-            path: the file; its name is part of the checksummed content, so that files cannot change places.
-            kind: the content in a word, for messages ("checkpoint").
-            content: plain values (see `plain`); floats come back bit for bit.
-            owner: the run it belongs to; "" for none.
+        path: the file; its name is part of the checksummed content, so that files cannot change places.
+        purpose: the content in a word, for messages ("checkpoint").
+        content: plain values (see `plain`); floats come back bit for bit.
+        owner: the run it belongs to; "" for none.
     """
-    header = {"format": FORMAT, "kind": kind, "name": path.name, "owner": owner}
+    header = {"format": FORMAT, "kind": purpose, "name": path.name, "owner": owner}
     body = json.dumps({**header, "content": plain(content, path.name)}, indent=1)[1:].encode("ascii") + b"\n"
     stored = HEAD + hashlib.sha256(body).hexdigest().encode("ascii") + BEHIND + body
     if len(stored) > MAX_BYTES:
@@ -77,7 +77,7 @@ def write_checksummed(path: Path, kind: str, content: object, owner: str = "") -
     write_bytes(path, stored, makes_folders=False)  # a folder that vanished is not created again
 
 
-def read_checksummed(path: Path, kind: str, owner: str = "") -> Json:
+def read_checksummed(path: Path, purpose: str, owner: str = "") -> Json:
     """The content of a checksummed file, or a one-line `FileError`: damaged, cut off, exchanged, or too new.
 
     >>> import tempfile
@@ -90,8 +90,8 @@ def read_checksummed(path: Path, kind: str, owner: str = "") -> Json:
     _check_checksum(path, stored)
     document = _parsed(path, stored)
     if not isinstance(document, dict) or "content" not in document:
-        raise FileError(f"{path}: not a {kind} of glws: it has no content")
-    _check_header(path, document, {"kind": kind, "name": path.name, "owner": owner})
+        raise FileError(f"{path}: not a {purpose} of glws: it has no content")
+    _check_header(path, document, {"kind": purpose, "name": path.name, "owner": owner})
     content: Json = document["content"]
     return content
 

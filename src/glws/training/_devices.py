@@ -66,7 +66,7 @@ class DeviceInstances:
 
 
 def on_device(data: WeakDataset, device: torch.device) -> WeakDataset:
-    """The data with their instances on the device, if they are a tensor that fits; weak labels stay on the host."""
+    """The data with instances on the device, if they fit; weak labels stay on the host."""
     values = data.instances.values if isinstance(data.instances, TensorInstances) else None
     if values is None or device.type != "cuda":
         return data

@@ -46,10 +46,12 @@ def _git(*arguments: str) -> str | None:
     command = ["git", "-c", "core.fsmonitor=false", *arguments]
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=GIT_SECONDS, env=environment, check=True)
+        process = subprocess.run(
+            command, capture_output=True, text=True, timeout=GIT_SECONDS, env=environment, check=True
+        )
     except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
         return None
-    return done.stdout.strip()
+    return process.stdout.strip()
 
 
 def _version(package: str) -> str | None:

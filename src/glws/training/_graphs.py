@@ -1,4 +1,4 @@
-"""CUDA graphs: the kernels of a step are recorded once and replayed, so that the host does not slow down the device.
+"""CUDA graphs: the kernels of a step are recorded once and replayed.
 
 A graph has a fixed number of rows. Batches of ragged groups have many: they are padded to the next of four sizes per
 doubling, by repeating their rows from the first on. Outputs for the repeated rows are cut off, so their gradient is
@@ -23,7 +23,7 @@ WARM_UP = 3
 
 
 def padded_size(rows: int) -> int:
-    """The smallest padded size that is not below `rows`, so that a resumed training pads the same way.
+    """The smallest padded size that is not below `rows`, a function of `rows` only.
 
     >>> [padded_size(rows) for rows in (1, 7, 41, 64, 65, 120)]
     [1, 7, 48, 64, 80, 128]
@@ -70,7 +70,7 @@ class GraphReplay:
 
 
 def _warmed_up(function: Callable[[], object]) -> None:
-    """Call the function a few times on a side stream: allocations of the first call must not be part of a graph."""
+    """Call the function a few times on a side stream, so that first allocations are not recorded."""
     side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -80,7 +80,7 @@ def _warmed_up(function: Callable[[], object]) -> None:
 
 
 class ViewGraphs:
-    """The views of a data set, one graph for each view and size. The same seed gives the same view."""
+    """The views of a data set, one graph per view and size; equal seeds give equal views."""
 
     def __init__(self, views: Views) -> None:
         self._views = views
@@ -218,22 +218,22 @@ class NetworkGraphs:
         return recorded("the network", lambda: restoring_state(self._model, buffer.device, inside))
 
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
-def restoring_state(model: nn.Module, device: torch.device, record: Callable[[], Made]) -> Made:
+def restoring_state(model: nn.Module, device: torch.device, record: Callable[[], Result]) -> Result:
     """Record with the statistics of the network and torch's generators restored afterwards."""
     buffers = [(kept, kept.clone()) for kept in model.buffers()]
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        made = record()
+        result = record()
     with torch.no_grad():
         for kept, before in buffers:
             kept.copy_(before)
-    return made
+    return result
 
 
 def _buffer(instances: Tensor, size: int) -> Tensor:
-    """A buffer for so many rows, in the memory format of these, filled with them."""
+    """A buffer for `size` rows, in the memory format of these, filled with them."""
     is_image = instances.ndim == 4 and instances.is_contiguous(memory_format=torch.channels_last)
     layout = torch.channels_last if is_image else torch.contiguous_format
     buffer = torch.empty(
@@ -243,7 +243,7 @@ def _buffer(instances: Tensor, size: int) -> Tensor:
     return buffer
 
 
-def recorded(what: str, record: Callable[[], Made]) -> Made:
+def recorded(what: str, record: Callable[[], Result]) -> Result:
     """The result of recording, or a one-line error with the reason."""
     try:
         return record()

@@ -1,5 +1,4 @@
-"""Guards against collapse, where predictions contradict the class rates of the weak labels, and against posteriors
-that are far from exact."""
+"""Guards against collapse and against posteriors that are far from exact."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ MOST_GROUPS = 1000
 MOST_INSTANCES = 100_000
 """Number of groups of a kind, and of their instances, from which implied rates are estimated."""
 ROUNDS, SETTLED = 30, 1e-4
-"""EM ends after so many rounds, or when no rate changes by more than this."""
+"""EM ends after this many rounds, or when no rate changes by more than this."""
 ALMOST_ALL = 0.99
 CLEARLY_LESS = 0.9
 IMPRECISE = 0.05
@@ -27,7 +26,7 @@ IMPRECISE_WORDS = "posteriors are approximate"
 
 
 def implied_rates(data: WeakDataset) -> Float[Tensor, "classes"]:
-    """The class rates that explain the weak labels best if predictions are the same for every instance.
+    """The class rates that explain the weak labels best, with equal predictions for all instances.
 
     By EM from uniform rates: each kind states the number of instances of each class (`stated_counts`), or its mean
     posterior under the rates gives it. Rates that a kind states for all instances (`class_prior`) are fixed.
@@ -62,9 +61,9 @@ def _source(weak: AbstractSupervision, lengths: Int[Tensor, "groups"]) -> Source
     stated = weak.stated_counts(lengths)
     if stated is not None and torch.equal(*stated):
         return lambda _: stated[0].double().sum(0)
-    told, found = weak.class_prior(), _sample(Distinct.of(weak, lengths))
+    prior, found = weak.class_prior(), _sample(Distinct.of(weak, lengths))
     scale = float(lengths.sum() / (found.lengths * found.times).sum().clamp_min(1))
-    return lambda rates: scale * _expected_counts(found, rates if told is None else told)
+    return lambda rates: scale * _expected_counts(found, rates if prior is None else prior)
 
 
 def _sample(found: Distinct) -> Distinct:
@@ -84,7 +83,7 @@ def _expected_counts(found: Distinct, rates: Float[Tensor, "classes"]) -> Float[
 
 
 def collapse(predicted: Float[Tensor, "classes"], implied: Float[Tensor, "classes"]) -> str | None:
-    """A sentence if nearly all training instances are predicted to be of one class against the weak labels.
+    """A sentence if predictions collapse to one class against the weak labels.
 
     >>> print(collapse(torch.tensor([0.999, 0.001]), torch.tensor([0.5, 0.5])))
     99.9% of the training instances are predicted to be of class 0, the weak labels alone suggest 50.0%
@@ -98,7 +97,7 @@ def collapse(predicted: Float[Tensor, "classes"], implied: Float[Tensor, "classe
     )
 
 
-def imprecise(row: Mapping[str, float | int | str], said: Sequence[str]) -> str | None:
+def imprecise(row: Mapping[str, float | int | str], earlier: Sequence[str]) -> str | None:
     """A sentence if approximate posteriors of an epoch have a large error; once per run.
 
     >>> imprecise({"epoch": 2, "approximation_error": 0.12}, [])
@@ -106,7 +105,7 @@ def imprecise(row: Mapping[str, float | int | str], said: Sequence[str]) -> str 
     >>> imprecise({"epoch": 2, "approximation_error": 0.01}, [])
     """
     error = float(row.get("approximation_error", 0.0))
-    if error < IMPRECISE or any(message.startswith(IMPRECISE_WORDS) for message in said):
+    if error < IMPRECISE or any(message.startswith(IMPRECISE_WORDS) for message in earlier):
         return None
     return (
         f"{IMPRECISE_WORDS} and may be off by {error:.2g} (estimate, epoch {row['epoch']}); "

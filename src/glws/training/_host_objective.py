@@ -22,7 +22,7 @@ MOST = 1 << 16
 
 
 def loss_on_host(method: GLWS, step: Step) -> Tensor | None:
-    """The loss with its gradient and metrics; None if this does not pay, after computing only views and logits.
+    """The loss with its gradient and metrics; None if this does not pay.
 
     It does not pay if every form has kernels for the device, and for large batches.
     """

@@ -40,8 +40,8 @@ def _epochs(order: Order, data: WeakDataset) -> int:
     """The number of epochs for the usual number of steps, within the limits."""
     steps = max(order.steps_per_epoch, 1)
     lengths = [len(groups.indices) / max(len(groups), 1) for groups in data.groups]
-    taken = sum(
+    per_step = sum(
         min(batch, size) * length for batch, size, length in zip(order.batch, order.sizes, lengths, strict=True)
     )
     wanted = min(max(math.ceil(STEPS / steps), FEWEST_EPOCHS), MOST_EPOCHS)
-    return min(wanted, max(int(MOST_VISITS / max(steps * taken, 1)), LEAST_EPOCHS))
+    return min(wanted, max(int(MOST_VISITS / max(steps * per_step, 1)), LEAST_EPOCHS))

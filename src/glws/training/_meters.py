@@ -67,9 +67,9 @@ def row_of(values: Iterable[Tensor], device: torch.device) -> Float[Tensor, "nam
     tensor([0.5000, 2.0000, 1.0000], dtype=torch.float64)
     """
     here = [value.to(device) for value in values]
-    alike = here if len({value.dtype for value in here}) == 1 else [value.double() for value in here]
+    same_type = here if len({value.dtype for value in here}) == 1 else [value.double() for value in here]
     one = torch.ones(1, dtype=torch.float64, device=device)
-    return torch.cat([torch.stack(alike).double(), one]) if here else one
+    return torch.cat([torch.stack(same_type).double(), one]) if here else one
 
 
 @torch.no_grad()

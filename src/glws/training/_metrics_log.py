@@ -78,7 +78,7 @@ class MetricsLog:
         self._place = (rows + 1, size + len(line), digest)
 
     def mark(self) -> dict[str, Json]:
-        """The place after the last row, for the facts of a checkpoint; the rows before it are then on disk."""
+        """The place after the last row, for a checkpoint; all rows are then on disk."""
         rows, size, digest = self._end()
         sync_file(self.path)
         return {**Mark(rows, size, digest.hexdigest())._asdict()}

@@ -24,7 +24,7 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 class WithFeatures(nn.Module):
-    """A network that also returns the input of its last fully connected layer (its logits, if it has none)."""
+    """A network that also returns the input of its last fully connected layer."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()

@@ -12,14 +12,16 @@ class Observer:
     def __enter__(self) -> Observer:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
         pass
 
     def started(self, step: int, num_steps: int) -> None:
-        """Training starts or resumes at this step of so many."""
+        """Training starts or resumes at `step` of `num_steps`."""
 
     def stepped(self, step: int) -> None:
-        """So many steps are done."""
+        """`step` steps are done."""
 
     def epoch_ended(self, row: Mapping[str, float | int | str]) -> None:
         """An epoch is over; the row is its line in the log."""

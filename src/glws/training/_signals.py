@@ -1,4 +1,4 @@
-"""Stop signals: the first one finishes and saves the step, the second one ends the process at once."""
+"""Stop signals: the first saves after the step, the second ends the process at once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ class StopSignals:
                 self._before[number] = signal.signal(number, self._note)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 

@@ -1,4 +1,4 @@
-"""Whole steps from CUDA graphs, since launching the kernels of small networks takes much longer than running them.
+"""Whole steps from CUDA graphs, for networks whose kernels run faster than they are launched.
 
 Loading the instances, their views, the network, the objective and the gradient are recorded once for each shape of a
 batch. A step then packs its inputs (instances, groups, weak labels) into one block of memory, copies it to the device
@@ -58,7 +58,7 @@ class StepGraphs:
         self._recorded: dict[Hashable, _Recorded] = {}
 
     def __call__(self, batch: Batch, progress: Progress, seed: Callable[[str], int]) -> StepMetrics | None:
-        """Set the gradients of the network's weights; None without any effect if the step cannot be recorded.
+        """Set the gradients of the network's weights; None without any effect if recording is impossible.
 
         The instances of the batch are indices into all instances. `seed` returns the seed of each view.
         """
@@ -92,14 +92,14 @@ class StepGraphs:
             predicted = predicted_counts(step.seen(), inside.is_real)
             return row_of(step.notes.values(), loss.device), predicted, *gradients
 
-        for name in self._drawn():
+        for name in self._view_names():
             generators[name] = torch.Generator(self._values.device)
         result = restoring_state(
             self._network.model, self._values.device, lambda: GraphReplay(once, list(generators.values()))
         )
         return _Recorded(place, result, generators, names, list(learned.values()))
 
-    def _drawn(self) -> list[str]:
+    def _view_names(self) -> list[str]:
         """The views that a step uses, the trained one first."""
         method = self._method
         return list(dict.fromkeys([method.m_step] + ([] if method.e_step == "same" else ["weak"])))
@@ -143,10 +143,10 @@ def _arguments(batch: Batch, forms: Sequence[AbstractForm]) -> list[Tensor]:
     """All inputs of a step on the device, in few distinct shapes."""
     rows = len(batch.instances)
     padded = torch.arange(padded_size(rows))
-    told = [batch.instances[padded % rows], padded < rows]
+    values = [batch.instances[padded % rows], padded < rows]
     for part in batch.parts:
-        told += [_widened(part.rows), part.lengths]
-    return told + [value for form in forms for value in form.tensors()]
+        values += [_widened(part.rows), part.lengths]
+    return values + [value for form in forms for value in form.tensors()]
 
 
 def _widened(rows: Tensor) -> Tensor:
@@ -225,8 +225,8 @@ class _FormAsWeak:
 
 def _stand_in(part: BatchPart, method: GLWS, form: AbstractForm) -> Any:
     """The form, which `em_loss` accepts like weak labels, wrapped if it would request another form."""
-    asked = {"per_class": "per_class", "joint": "solved_by", "tilted": "solved_by"}.get(method.multiclass)
-    return _FormAsWeak(form) if asked is not None and hasattr(part.weak, asked) else form
+    needed = {"per_class": "per_class", "joint": "solved_by", "tilted": "solved_by"}.get(method.multiclass)
+    return _FormAsWeak(form) if needed is not None and hasattr(part.weak, needed) else form
 
 
 @dataclass(frozen=True, eq=False)

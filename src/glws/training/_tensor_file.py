@@ -30,7 +30,7 @@ class TensorFile(NamedTuple):
 
     @classmethod
     def read(cls, facts: Json, stem: str, where: Path) -> TensorFile:
-        """The facts from the JSON beside it; the name must be one of `write_tensors`, so it cannot lead elsewhere."""
+        """The facts from the JSON beside it; the name must be one of `write_tensors`."""
         if isinstance(facts, dict) and set(facts) == set(cls._fields):
             name, size, digest = (facts[field] for field in cls._fields)
             is_named = isinstance(name, str) and re.fullmatch(
@@ -78,7 +78,7 @@ def encoded(tensors: Mapping[str, Tensor]) -> bytes:
 
 
 def decoded(content: bytes, path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file; names, offsets and shapes that do not fit its bytes raise a `FileError`."""
+    """The tensors of a safetensors file; inconsistent names, offsets or shapes raise a `FileError`."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 

@@ -51,7 +51,7 @@ class World:
         return slice(edges[self.rank], edges[self.rank + 1])
 
     def gathered(self, own: Float[Tensor, "own *rest"]) -> Float[Tensor, "rows *rest"]:
-        """The rows of all processes, in order; the gradient goes to the own rows."""
+        """The rows of all processes, in order; the gradient goes to those of this process."""
         if self.size == 1:
             return own
         rows: Tensor = _Gathered.apply(own, self)  # type: ignore[no-untyped-call]
@@ -160,7 +160,7 @@ def join_world(timeout: float = TIMEOUT) -> World:
 
 
 def _bind_defaults() -> None:
-    """Load the functions of torch that take the group of all processes as a default, before it exists.
+    """Load the functions of torch that have the process group as a default, before it exists.
 
     Loaded later, as the optimizers of torch do, they would keep the group alive. Its threads would then outlive
     `leave_world`, and one that releases its last tensor while Python exits aborts the process.

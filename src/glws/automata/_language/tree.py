@@ -29,7 +29,7 @@ MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 @dataclass(frozen=True)
 class Linear:
-    """The number `constant` plus the weight of the class of every label. A count has weight 1 for its classes."""
+    """The number `constant` plus the weight of the class of every label (1 in a count)."""
 
     constant: Fraction
     weights: tuple[Fraction, ...]

@@ -85,7 +85,7 @@ def cropped(
     left: Int[Tensor, "batch"],
     flipped: Bool[Tensor, "batch"] | None,
 ) -> Tensor:
-    """Windows of the images' own size, `top` below and `left` right of them; the chosen ones are flipped horizontally.
+    """Windows of the images' own size, `top` below and `left` right of them, optionally flipped.
 
     Outside, the image is continued by reflection at the middle of its border pixels. Nothing is computed, only copied:
     any type of number is unchanged.

@@ -61,7 +61,7 @@ def numbers(length: int, device: torch.device) -> Int[Tensor, "length"]:
 
 @lru_cache(maxsize=256)
 def from_the_middle(side: int, device: torch.device) -> Float[Tensor, "side"]:
-    """The offset of each pixel of a row from the middle, in pixels; cached, do not write to it."""
+    """The offset of each pixel of a row from the middle; cached, do not write to it."""
     with torch.inference_mode(False):
         return torch.arange(side, dtype=torch.float32, device=device) - (side - 1) / 2
 

@@ -59,7 +59,7 @@ def autocontrast(tables: Tables, chosen: Bool[Tensor, "batch"], darkest: PerChan
 
 
 def equalized(histogram: Int[Tensor, "batch channels levels"], brightest: PerChannel) -> Tables:
-    """Tables that make the levels of each channel equally frequent; the identity if there is too little to spread.
+    """Tables that make the levels of each channel equally frequent, or the identity.
 
     The table counts the pixels below a level in steps of (pixels not of the brightest level) / 255.
     """
@@ -70,7 +70,7 @@ def equalized(histogram: Int[Tensor, "batch channels levels"], brightest: PerCha
 
 
 def histograms(images: Images) -> Int[Tensor, "batch channels levels"]:
-    """The number of pixels of each level in each channel, as integers, so that the order of summation is irrelevant."""
+    """The number of pixels of each level in each channel, as integers, independent of the order."""
     batch, channels = images.shape[:2]
     counts = torch.zeros(batch * channels * (BRIGHTEST + 1), dtype=torch.int64, device=images.device)
     first = numbers(batch * channels, images.device)[:, None] * (BRIGHTEST + 1)

@@ -93,18 +93,18 @@ class RandAugment:
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         """The augmented images, in their original type and range."""
         check_images("RandAugment", images, generator)
-        is_chosen, parameters = self.drawn(images, generator)
+        is_chosen, parameters = self.sample(images, generator)
         return from_levels(applied(to_levels(images), is_chosen, parameters, self.fill), images)
 
-    def drawn(self, images: Tensor, generator: torch.Generator) -> tuple[Chosen, Parameters]:
+    def sample(self, images: Tensor, generator: torch.Generator) -> tuple[Chosen, Parameters]:
         """For each operation, the mask of images that it is chosen for, and its parameter for each image."""
         names, device = [name for name in OPERATIONS if name in self.operations], images.device
         lots, strength, side = torch.rand((3, len(images), len(names)), generator=generator, device=device)
         places = lots.argsort(dim=1, stable=True)[:, : self.num_ops]
         is_chosen = torch.zeros_like(lots, dtype=torch.bool).scatter_(1, places, True)
-        known = [OPERATIONS[name] for name in names]
-        neutral = constant(tuple(float(operation.neutral) for operation in known), device)
-        up, down = (_extents(known, sign, self.magnitude, device) for sign in (1, -1))
+        chosen = [OPERATIONS[name] for name in names]
+        neutral = constant(tuple(float(operation.neutral) for operation in chosen), device)
+        up, down = (_extents(chosen, sign, self.magnitude, device) for sign in (1, -1))
         change = torch.where(side < 0.5, up, down)
         change = change * strength if self.varied else change
         values = torch.addcmul(neutral, is_chosen, change)
@@ -113,11 +113,11 @@ class RandAugment:
 
 
 def _extents(
-    known: Sequence[Operation], sign: int, magnitude: float, device: torch.device
+    chosen: Sequence[Operation], sign: int, magnitude: float, device: torch.device
 ) -> Float[Tensor, "operations"]:
     """The extent of each operation, with a random sign if it has both."""
     share = magnitude / MAX_MAGNITUDE
-    return constant(tuple(share * extent * (sign if both_sides else 1) for _, extent, both_sides in known), device)
+    return constant(tuple(share * extent * (sign if both_sides else 1) for _, extent, both_sides in chosen), device)
 
 
 def applied(images: Images, is_chosen: Chosen, parameters: Parameters, fill: float) -> Images:

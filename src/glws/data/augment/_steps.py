@@ -1,4 +1,4 @@
-"""The steps of an augmentation: small frozen values, called with a batch and a generator on the same device."""
+"""The steps of an augmentation: frozen values, called with a batch and a generator."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from glws.errors import DataError
 
 
 class Augmentation(Protocol):
-    """A random change of a batch; the generator, on the device of the batch, is the only source of randomness."""
+    """A random change of a batch; the generator is the only source of randomness."""
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         """The same number of instances, of the same shape."""
@@ -79,14 +79,14 @@ class Affine:
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         """The moved images, in their original type and range."""
         check_images("a movement", images, generator)
-        drawn = torch.rand((6, len(images)), generator=generator, device=images.device) * 2 - 1
+        amounts = torch.rand((6, len(images)), generator=generator, device=images.device) * 2 - 1
         movement = Movement(
-            degrees=drawn[0] * self.degrees,
-            scale=torch.exp(drawn[1] * math.log1p(self.scale)),
-            shear_x=drawn[2] * self.shear,
-            shear_y=drawn[3] * self.shear,
-            right=drawn[4] * self.translate,
-            down=drawn[5] * self.translate,
+            degrees=amounts[0] * self.degrees,
+            scale=torch.exp(amounts[1] * math.log1p(self.scale)),
+            shear_x=amounts[2] * self.shear,
+            shear_y=amounts[3] * self.shear,
+            right=amounts[4] * self.translate,
+            down=amounts[5] * self.translate,
         )
         levels = to_levels(images)
         return from_levels(moved(levels, movement.looking_back(levels), self.fill).round(), images)
@@ -108,7 +108,7 @@ class Cutout:
         check_images("a cutout", images, generator)
         height, width = images.shape[2:]
         longest = self.share * min(height, width)
-        drawn = torch.rand((3, len(images)), generator=generator, device=images.device)
+        amounts = torch.rand((3, len(images)), generator=generator, device=images.device)
         extents, starts = (
             constant(values, images.device)[:, None]
             for values in (
@@ -116,14 +116,14 @@ class Cutout:
                 (-height / 2, -width / 2, 0.0 if self.varied else longest),
             )
         )
-        middle_y, middle_x, side = torch.addcmul(starts, drawn, extents)
+        middle_y, middle_x, side = torch.addcmul(starts, amounts, extents)
         fill = self.fill if images.dtype == torch.uint8 else self.fill / BRIGHTEST
         return cut_out(images, middle_y, middle_x, side, fill)
 
 
 @dataclass(frozen=True)
 class Normalize:
-    """(value - mean) / std for each channel of an image or column of a table; bytes are divided by 255 before.
+    """(value - mean) / std for each channel or column; bytes are divided by 255 before.
 
     A single mean and std hold for all channels; without any, bytes only become floats within 0..1.
     """
@@ -162,13 +162,13 @@ class Noise:
         check_generator("noise", images, generator)
         if self.scale == 0:
             return images
-        drawn = torch.randn(images.shape, generator=generator, device=images.device, dtype=images.dtype)
-        return images + self.scale * drawn
+        noise = torch.randn(images.shape, generator=generator, device=images.device, dtype=images.dtype)
+        return images + self.scale * noise
 
 
 @dataclass(frozen=True)
 class Folded:
-    """Rows of pixels viewed as images of this shape, augmented, and flattened again. Images are passed through.
+    """Rows of pixels viewed as images, augmented, and flattened again. Images are passed through.
 
     >>> Folded(Affine(), (1, 8, 8))(torch.zeros(5, 64), torch.Generator()).shape
     torch.Size([5, 64])

@@ -1,4 +1,4 @@
-"""Safe unpacking of a downloaded archive: plain files only, never outside the folder, never above the size limit."""
+"""Safe unpacking of an archive: plain files only, inside the folder, within the size limit."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def class_split(name: str, setting: str) -> ClassSplit:
     (0, 1, 8, 9)
     """
     if (name, setting) not in CLASS_SPLITS:
-        settings = [known for source, known in CLASS_SPLITS if source == name]
-        known = f"; it has {', '.join(settings)}" if settings else ""
-        raise DataError(f"the paper has no binary problem of {name!r} for {setting!r}{known}")
+        settings = [other for source, other in CLASS_SPLITS if source == name]
+        hint = f"; it has {', '.join(settings)}" if settings else ""
+        raise DataError(f"the paper has no binary problem of {name!r} for {setting!r}{hint}")
     return CLASS_SPLITS[name, setting]

@@ -93,10 +93,10 @@ def hasher_of(digest: str) -> hashlib._Hash:
 
 def compare_digest(path: Path | str, found: str, digest: str) -> None:
     """Raise `DataError` if a checksum is not the expected one."""
-    kind, _, expected = digest.partition(":")
+    algorithm, _, expected = digest.partition(":")
     if found != expected:
         raise DataError(
-            f"{path}: damaged, or not the official file: its {kind.upper()} is {found}, expected {expected}"
+            f"{path}: damaged, or not the official file: its {algorithm.upper()} is {found}, expected {expected}"
         )
 
 

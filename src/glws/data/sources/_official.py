@@ -70,7 +70,7 @@ class OfficialSet:
 def _idx_set(
     name: str, classes: tuple[str, ...], digests: tuple[str, ...], served: tuple[str, ...], urls: tuple[str, ...]
 ) -> OfficialSet:
-    """MNIST and sets of its format. `digests` of the four files' content, `served` "size:md5" of the .gz."""
+    """MNIST and sets of its format, from `digests` of contents and `served` "size:md5" of the .gz."""
     names = [f"{part}-{what}" for part in ("train", "t10k") for what in ("images-idx3-ubyte", "labels-idx1-ubyte")]
     sizes = (16 + 60_000 * 784, 8 + 60_000, 16 + 10_000 * 784, 8 + 10_000)
     files = [OfficialFile(*item) for item in zip(names, sizes, (f"sha256:{digest}" for digest in digests), strict=True)]

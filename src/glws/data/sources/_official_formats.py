@@ -72,13 +72,16 @@ def _read_idx_split(wanted: OfficialSet, files: tuple[OfficialFile, ...], paths:
 
 
 def _read_idx(path: Path, file: OfficialFile, shape: tuple[int, ...]) -> Bytes:
-    """An idx file of bytes: 0, 0, 8 (unsigned bytes), number of axes, the axes as big-endian integers, the data."""
+    """Read an idx file of bytes.
+
+    It holds 0, 0, 8 (unsigned bytes), the number of axes, the axes as big-endian integers, the data.
+    """
     content = read_content(path, file.size)
     header = bytes((0, 0, 8, len(shape))) + np.array(shape, ">u4").tobytes()
     found = content[: len(header)].tobytes()
     if found[:4] != header[:4]:
         raise DataError(
-            f"{path}: begins with {found[:4].hex(' ')}, an idx file of this kind with {header[:4].hex(' ')}"
+            f"{path}: begins with {found[:4].hex(' ')}, an idx file of this type with {header[:4].hex(' ')}"
         )
     if found != header:
         claimed = " x ".join(str(axis) for axis in np.frombuffer(found[4:], ">u4"))
@@ -132,7 +135,7 @@ def _read_stl_split(wanted: OfficialSet, files: tuple[OfficialFile, ...], paths:
 
 
 def _stl_images(wanted: OfficialSet, file: OfficialFile, paths: dict[str, Path]) -> Bytes:
-    """The images as a mapped file: planes are stored column by column, so their axes are exchanged in the view.
+    """The images as a mapped file, with axes exchanged, since planes are stored column by column.
 
     Mapped copy-on-write: writes to the array stay in memory, and torch accepts it without a warning.
     """

@@ -87,7 +87,9 @@ def proportions(
     reject_empty: bool = False,
     redraw: Redraw = "bag",
 ) -> Weakened:
-    """Bags, and the number of positives (label 1) of each. Sizes as in `bag_sizes`, members drawn with replacement.
+    """Bags, and the number of positives (label 1) of each.
+
+    Sizes as in `bag_sizes`, members drawn with replacement.
 
     `reject_empty=True` replaces bags without positives, as the released code does: positives are then more frequent
     in the bags than in the data, by the factor 1 / P(a bag holds any), and so they are for a model trained on
@@ -122,7 +124,9 @@ def class_proportions(
 
 
 def bag_sizes(num_bags: int, mean: float, std: float, *, generator: torch.Generator) -> Int[Tensor, "bags"]:
-    """max(2, trunc(N(mean, std))) for each bag: half an instance smaller than `mean` on average; std 0 fixes the size.
+    """The size max(2, trunc(N(mean, std))) of each bag.
+
+    It is half an instance smaller than `mean` on average; std 0 fixes the size.
 
     >>> bag_sizes(3, 4.9, 0, generator=torch.Generator())
     tensor([4, 4, 4])

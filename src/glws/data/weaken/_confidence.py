@@ -154,8 +154,8 @@ def _logistic_regression() -> Any:
 
 def _probabilities(model: Any, table: Table, num_classes: int) -> Float[Tensor, "rows classes"]:
     """Predicted probabilities with a column for every class, also for those absent from the fit."""
-    given = torch.as_tensor(np.asarray(model.predict_proba(table)), dtype=torch.float64)
+    predicted = torch.as_tensor(np.asarray(model.predict_proba(table)), dtype=torch.float64)
     columns = torch.as_tensor(np.asarray(model.classes_), dtype=torch.int64)
-    full = torch.zeros(len(given), num_classes, dtype=torch.float64)
-    full[:, columns] = given
+    full = torch.zeros(len(predicted), num_classes, dtype=torch.float64)
+    full[:, columns] = predicted
     return full.clamp_min(1e-12)

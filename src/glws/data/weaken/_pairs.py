@@ -98,7 +98,7 @@ def pair_similarity(
 
 
 def comparison_counts(num_pairs: int, prior: float, rule: ComparisonRule = "swap") -> PairCounts:
-    """Numbers of pairs of each sort among so many ordered pairs.
+    """Numbers of pairs of each sort among `num_pairs` ordered pairs.
 
     >>> comparison_counts(20_000, 0.8, "discard")
     PairCounts(positive=15238, negative=953, mixed=3809)
@@ -114,7 +114,7 @@ def comparison_counts(num_pairs: int, prior: float, rule: ComparisonRule = "swap
 
 
 def similarity_counts(num_pairs: int, prior: float, rule: SimilarityRule = "exact") -> PairCounts:
-    """Numbers of pairs of each sort among so many pairs of independent draws.
+    """Numbers of pairs of each sort among `num_pairs` pairs of independent draws.
 
     >>> similarity_counts(25_000, 0.4, "released")
     PairCounts(positive=2000, negative=4500, mixed=12000)
@@ -136,7 +136,7 @@ def similarity_counts(num_pairs: int, prior: float, rule: SimilarityRule = "exac
 def draw_pairs(
     pools: Pools, counts: PairCounts, replacement: Replacement, generator: torch.Generator
 ) -> Int[Tensor, "pairs 2"]:
-    """Pairs of two positives, then of two negatives, then mixed ones with the positive first; instances differ."""
+    """Pairs of two positives, then of two negatives, then mixed ones with the positive first."""
     positive, first = _same_and_single(pools.positives, counts.positive, counts.mixed, replacement, generator)
     negative, second = _same_and_single(pools.negatives, counts.negative, counts.mixed, replacement, generator)
     return torch.cat([positive, negative, torch.stack([first, second], 1)])
@@ -152,8 +152,8 @@ def pair_statistics(
     true: Int[Tensor, "instances"], pairs: Int[Tensor, "pairs 2"], requested: PairCounts
 ) -> dict[str, float]:
     """Statistics of the pairs, whose numbers must be the requested ones."""
-    drawn = true[pairs]
-    total = drawn.sum(1)
+    labels = true[pairs]
+    total = labels.sum(1)
     counts = PairCounts(*(int((total == sort).sum()) for sort in (2, 0, 1)))
     assert counts == requested, f"requested {requested}, drew {counts}"
     return {
@@ -162,9 +162,9 @@ def pair_statistics(
         "negative_pairs": float(counts.negative),
         "mixed_pairs": float(counts.mixed),
         "similar_share": 1 - counts.mixed / max(len(pairs), 1),
-        "positive_share": float(drawn.double().mean()) if len(pairs) else 0.0,
-        "positive_share_first": float(drawn[:, 0].double().mean()) if len(pairs) else 0.0,
-        "positive_share_second": float(drawn[:, 1].double().mean()) if len(pairs) else 0.0,
+        "positive_share": float(labels.double().mean()) if len(pairs) else 0.0,
+        "positive_share_first": float(labels[:, 0].double().mean()) if len(pairs) else 0.0,
+        "positive_share_second": float(labels[:, 1].double().mean()) if len(pairs) else 0.0,
     }
 
 
@@ -176,8 +176,8 @@ def _same_and_single(
         raise DataError(f"{num_same} pairs of two {pool.name} are needed, but there are only {len(pool)}")
     needed = 2 * num_same + num_single
     if distinct(pool, needed, replacement):
-        taken = shuffled(pool.members, generator)[:needed]
-        return taken[: 2 * num_same].view(-1, 2), taken[2 * num_same :]
+        members = shuffled(pool.members, generator)[:needed]
+        return members[: 2 * num_same].view(-1, 2), members[2 * num_same :]
     first = integers(len(pool), num_same, generator)
     other = (first + 1 + integers(len(pool) - 1, num_same, generator)) % len(pool)
     return pool.members[torch.stack([first, other], 1)], pool.members[integers(len(pool), num_single, generator)]

@@ -57,7 +57,7 @@ def binary_pools(labels: Numbers) -> tuple[Int[Tensor, "instances"], Pools]:
 
 
 def draw(pool: Pool, number: int, replacement: Replacement, generator: torch.Generator) -> Int[Tensor, "number"]:
-    """So many members in random order: each at most once, unless there are too few ("auto") or "always"."""
+    """`number` members in random order, distinct unless there are too few ("auto") or "always"."""
     if distinct(pool, number, replacement):
         return shuffled(pool.members, generator)[:number]
     return pool.members[integers(len(pool), number, generator)]
@@ -75,7 +75,7 @@ def distinct(pool: Pool, number: int, replacement: Replacement) -> bool:
 
 
 def integers(below: int, number: int, generator: torch.Generator) -> Int[Tensor, "number"]:
-    """So many independent whole numbers from 0 to below - 1; an empty range allows none."""
+    """`number` independent whole numbers from 0 to below - 1; an empty range allows none."""
     return torch.randint(max(below, 1), (number,), generator=generator)
 
 

@@ -125,7 +125,7 @@ def _candidates(
 def _filled(
     mask: Bool[Tensor, "instances classes"], least: int, generator: torch.Generator
 ) -> Bool[Tensor, "instances classes"]:
-    """Sets filled up to `least` with random further classes: those inside come first, the others in random order."""
+    """Sets filled up to `least` with random further classes."""
     if least <= 1:
         return mask
     order = torch.where(mask, 2.0, torch.rand(mask.shape, generator=generator))

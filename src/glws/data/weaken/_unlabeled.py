@@ -52,7 +52,7 @@ def positive_unlabeled(
     "rest": all instances that are not labeled; the prior is their share (πN - n)/(N - n).
     "all": all instances, including the labeled ones (censoring); the prior is the share of all.
     "released": the draw of the released sampler. The "positives" of the unlabeled part are instances of any class,
-        drawn with replacement from the first so many, so that about π² of the set is positive, while the prior is π.
+        drawn with replacement from the first ones, so that about π² of the set is positive, while the prior is π.
 
     `num_extra` further instances, numbered after the labels, join the unlabeled set; their prior is only assumed.
     Groups are random parts of the set of at most `group_size`; `unlabeled_groups` draws new ones, for each epoch say.
@@ -81,8 +81,8 @@ def positive_unlabeled(
         "extra": float(num_extra),
         "prior": stated_prior,
     }
-    known = Labels.of(torch.ones_like(positives), 2)
-    return Weakened((Groups.of(positives[:, None]), groups), (known, weak), statistics)
+    labeled = Labels.of(torch.ones_like(positives), 2)
+    return Weakened((Groups.of(positives[:, None]), groups), (labeled, weak), statistics)
 
 
 def unlabeled_unlabeled(
@@ -95,7 +95,7 @@ def unlabeled_unlabeled(
     count: Count = "expected",
     replacement: Replacement = "auto",
 ) -> Weakened:
-    """Two unlabeled sets with different shares of positives, exactly round(n θ) in each; no instance is in both.
+    """Two disjoint unlabeled sets with different shares of positives, exactly round(n θ) in each.
 
     Without replacement if there are enough instances. If not ("auto"), the positives are first divided among the
     sets in proportion to their needs, and then drawn with replacement; the negatives likewise. "always" is
@@ -180,7 +180,7 @@ def similar_dissimilar_unlabeled(
 
 
 def sdu_counts(num_similar: int, num_dissimilar: int, prior: float, rule: SimilarityRule = "exact") -> PairCounts:
-    """Numbers of pairs of each sort among so many similar and dissimilar ones.
+    """Numbers of pairs of each sort among these numbers of similar and dissimilar ones.
 
     >>> sdu_counts(5000, 5000, 0.7, "released")
     PairCounts(positive=1224, negative=225, mixed=2100)
@@ -251,7 +251,7 @@ def _unlabeled_members(
 
 
 def matched_numbers(positives: int, negatives: int, prior: float) -> tuple[int, int]:
-    """The most positives and negatives with this share of positives, out of so many of each.
+    """The most positives and negatives with this share of positives, out of those available.
 
     >>> matched_numbers(19_500, 30_000, 0.4)
     (19500, 29250)

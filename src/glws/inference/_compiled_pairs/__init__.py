@@ -31,7 +31,7 @@ def compiled_pair_posterior(
     lengths: Int[Tensor, "groups"],
     log_weights: Float[Tensor, "groups classes classes"],
 ) -> tuple[Float[Tensor, "groups"], Float[Tensor, "groups instances classes"]]:
-    """log Z and q of groups of two, for tensors on the CPU; -inf and zeros where Z = 0 or a group is of another size.
+    """log Z and q of groups of two on the CPU; -inf and zeros if impossible or of another size.
 
     Computed in float64, answered in the type of the potentials, which is float32 or float64. Weights that are the same
     for all groups (an expanded tensor) are read once. Instances after the first two may hold anything.

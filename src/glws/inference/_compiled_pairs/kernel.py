@@ -1,4 +1,4 @@
-"""Pairs in linear space, side by side in vector lanes; in log space if they underflow or overflow there.
+"""Pairs in linear space, in vector lanes; in log space if that overflows or underflows.
 
     Z = Σ_{k,l} φ_1(k) A(k,l) φ_2(l)        q_1(k) = φ_1(k) Σ_l A(k,l) φ_2(l) / Z        q_2(l) likewise
 
@@ -179,7 +179,7 @@ def _do_again(
 
 
 def _sources_fingerprint() -> str:
-    """A hash of the sources, captured by the entry kernel, so that its disk cache follows every edit."""
+    """A hash of the sources; the entry kernel captures it, so that its cache follows edits."""
     return hashlib.sha256(b"".join(Path(file).read_bytes() for file in (__file__, numeric.__file__))).hexdigest()
 
 
@@ -193,16 +193,16 @@ def _entry_point(sources: str) -> Solve:
         sources  # noqa: B018
         instances, classes = shape
         apart, rows, entries = instances * classes, 2 * classes, classes * classes
-        alike = len(log_weights) == entries
+        is_shared = len(log_weights) == entries
         tables, powers, sums = np.zeros((entries, TILE)), np.zeros((rows, TILE)), np.zeros((rows, TILE))
         total, inverse = np.zeros(TILE), np.zeros(TILE)
-        if alike:
+        if is_shared:
             _powers(log_weights, 0, 0, TILE, tables)
         for begin in range(0, len(lengths), TILE):
             count = min(TILE, len(lengths) - begin)
             _powers(potentials, begin * apart, apart, count, powers)
             sums[:] = 0.0
-            if alike:
+            if is_shared:
                 _mix_alike(tables, powers[:classes], powers[classes:], sums[:classes], sums[classes:])
             else:
                 _powers(log_weights, begin * entries, entries, count, tables)

@@ -1,4 +1,4 @@
-"""From the last instance to the first: β divided by the sum of each step, posteriors, and error bounds.
+"""Backward pass: β divided by the sum of each step, posteriors, and error bounds.
 
     β_L = final        β_t(s) d_t = floor + Σ_{arcs s -k-> r} w e_t(k) β_{t+1}(r)        Σ_s β_t(s) = 1
     n_t = Σ_{arcs s -k-> r} α_t(s) w e_t(k) β_{t+1}(r)        q_t(k) = the share of n_t that has class k
@@ -69,10 +69,10 @@ def retreat(
     elif width % LANES == 0:
         move(work, steps, places, strides, block.weighted, machines.terms, block.departures, width)
     else:
-        known = min(steps.first, stable) * block.states
+        reached_at = min(steps.first, stable) * block.states
         move_few(
             work, target, target + width, stride, rows + at, block.stride, machines.terms, block.departures,
-            block.state_floors, width, reached[known : known + block.states], width, limits.zero,
+            block.state_floors, width, reached[reached_at : reached_at + block.states], width, limits.zero,
         )  # fmt: skip
         normalize(work, target, stride, block.states, scales, limits.floor, width)
 

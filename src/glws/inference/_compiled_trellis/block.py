@@ -1,4 +1,4 @@
-"""The data that kernels share: a block of groups with the same automaton side by side, and its work array.
+"""The data that kernels share: a block of groups with one automaton, and its work array.
 
 Letters: S states, M rows, W lanes (groups side by side), T steps of a chunk. In the work array a row of a chunk holds
 its T x W numbers, step by step, then the padding that keeps rows apart in the cache.
@@ -67,7 +67,7 @@ class Block(NamedTuple):
     """Groups order[first], order[first + 1], ..., their layout, and the offsets in the work array.
 
     Kept from the forward for the backward pass: alphas [chunks, S], scales [chunks], emissions [chunks, used]. The M
-    rows of a chunk begin with its emissions; sums follow, where the next chunk has its own. Of the chunk at hand: betas
+    rows of a chunk begin with its emissions; sums follow, where the next chunk has its own. Of the current chunk: betas
     [S], beta_scales, gains [M], tops, norms. Betas have one more step than the others, and after the states, filled up
     to a multiple of four, a row of zeros; gains are filled up too. state_floors [S] are of one step; floors and zeros
     are constant rows.
@@ -139,7 +139,7 @@ class Lanes(NamedTuple):
 
 @kernel
 def block_width(groups: int, numbers: int) -> int:
-    """Number of lanes for groups of one automaton, each with so many numbers of work space."""
+    """Number of lanes for groups of one automaton, each with this amount of work space."""
     width = min(groups, MAX_WIDTH, max(1, MAX_WORK // max(numbers, 1)))
     if width < 3:
         return width
@@ -150,13 +150,13 @@ def block_width(groups: int, numbers: int) -> int:
 
 @kernel
 def chunk_size(rows: int) -> int:
-    """Numbers per row in a chunk of so many rows."""
+    """Numbers per row in a chunk with this number of rows."""
     return min(max(CHUNK_NUMBERS // max(rows, 1), SHORTEST_CHUNK), LONGEST_CHUNK)
 
 
 @kernel
 def block_at(first: int, order: Integers, index: Integers, lengths: Integers, numbers: Integers) -> Block:
-    """The block that begins with this group: the next ones with the same automaton, as many as fit.
+    """The block that begins with this group, with as many of the next ones as fit.
 
     `order` sorts groups by automaton, then by length, so that the longest comes last.
     """

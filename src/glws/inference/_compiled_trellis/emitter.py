@@ -89,14 +89,14 @@ Lanes = Callable[[Emitter, Given, Any], None]
 
 
 def vector_code(names: str, emit_lanes: Lanes, many: int = MANY_BYTES) -> Any:
-    """A function of these arguments for kernels, which runs the code of `emit_lanes` for all lanes up to `width`.
+    """A function for kernels that runs the code of `emit_lanes` for all lanes up to `width`.
 
     `emit_lanes` receives an emitter, the arguments by name (arrays as pointers to their numbers) and the first lane.
     """
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        given, kinds = by_name(names, context, builder, signature, arguments)
-        number = kinds["work"].dtype
+        given, argument_types = by_name(names, context, builder, signature, arguments)
+        number = argument_types["work"].dtype
         if "way" in given:
             with _steps(builder, given) as moved:
                 _for_lanes(context, builder, number, moved, many, emit_lanes)
@@ -104,8 +104,13 @@ def vector_code(names: str, emit_lanes: Lanes, many: int = MANY_BYTES) -> Any:
             _for_lanes(context, builder, number, given, many, emit_lanes)
         return context.get_dummy_value()
 
-    def typed(typing_context: Any, *kinds: Any) -> Any:
-        return types.void(*(types.int64 if isinstance(kind, types.Integer) else kind for kind in kinds)), emit
+    def typed(typing_context: Any, *argument_types: Any) -> Any:
+        return types.void(
+            *(
+                types.int64 if isinstance(argument_type, types.Integer) else argument_type
+                for argument_type in argument_types
+            )
+        ), emit
 
     return intrinsic(_named(typed, ["typing_context", *names.split()]))
 
@@ -120,12 +125,12 @@ def _named(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., 
 
 def by_name(names: str, context: Any, builder: Any, signature: Any, arguments: Any) -> tuple[Given, Given]:
     """Arguments and their types by name; arrays as pointers to their numbers."""
-    kinds = dict(zip(names.split(), signature.args, strict=True))
+    argument_types = dict(zip(names.split(), signature.args, strict=True))
     given = dict(zip(names.split(), arguments, strict=True))
-    for name, kind in kinds.items():
-        if isinstance(kind, types.Array):
-            given[name] = context.make_array(kind)(context, builder, given[name]).data
-    return given, kinds
+    for name, argument_type in argument_types.items():
+        if isinstance(argument_type, types.Array):
+            given[name] = context.make_array(argument_type)(context, builder, given[name]).data
+    return given, argument_types
 
 
 @contextmanager

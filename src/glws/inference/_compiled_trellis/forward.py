@@ -60,7 +60,7 @@ def begin_chunk(size: int, begin: int, num_classes: int, ways: Ways, lanes: Lane
 
 @kernel
 def count_common(begin: int, lane: int, ways: Ways, block: Block, lanes: Lanes) -> int:
-    """How many numbers all eight lanes from here have in this chunk, if they can be read eight by eight."""
+    """How many numbers all eight lanes from here have in this chunk; 0 if too few or not dense."""
     if not ways.dense or lane + LANES > block.groups:
         return 0
     count = min(block.steps, lanes.length[lane] - begin) * block.used
@@ -156,9 +156,12 @@ def advance_many(
 ) -> None:  # fmt: skip
     """α of the `count` steps after this one, all in the same chunk, or one step in the next chunk."""
     at, target, scales = slot * block.width, *after(chunk, slot, block)
-    source, known = block.alphas + chunk * block.states * block.stride + at, block.scales + chunk * block.stride + at
+    source, source_scales = (
+        block.alphas + chunk * block.states * block.stride + at,
+        block.scales + chunk * block.stride + at,
+    )
     steps = Steps(count, 1, chunk * block.steps + slot + 1, reached, stable, block.states, limits.floor)
-    places = Places(target, source, rows + at, block.floors, known, scales)
+    places = Places(target, source, rows + at, block.floors, source_scales, scales)
     strides = (block.stride, block.stride, 0)
     move(work, steps, places, strides, block.weighted, terms, block.arrivals, block.width)
 
@@ -170,11 +173,11 @@ def advance_few(
 ) -> None:  # fmt: skip
     """α of the step after this one, for a few groups."""
     width, stride, step = block.width, block.stride, chunk * block.steps + slot + 1
-    (target, scales), known = after(chunk, slot, block), min(step, stable) * block.states
+    (target, scales), reached_at = after(chunk, slot, block), min(step, stable) * block.states
     source = block.alphas + chunk * block.states * stride + slot * width
     move_few(
         work, target, source, stride, rows + slot * width, stride, terms, block.arrivals, block.floors, 0,
-        reached[known : known + block.states], width, limits.zero,
+        reached[reached_at : reached_at + block.states], width, limits.zero,
     )  # fmt: skip
     normalize(work, target, stride, block.states, scales, limits.floor, width)
 

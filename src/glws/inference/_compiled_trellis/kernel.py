@@ -39,10 +39,10 @@ Solve = Callable[[Numbers, tuple[int, int], Integers, Integers, Integers, Machin
 @kernel
 def _is_possible(length: int, stable: int, reached: Integers, final: Numbers) -> bool:
     """Whether some labeling of this length ends in a final state, whatever the predictions."""
-    known = min(length, stable) * len(final)
+    first = min(length, stable) * len(final)
     found = False
     for state in range(len(final)):
-        found = found or (reached[known + state] != 0 and final[state] > 0)
+        found = found or (reached[first + state] != 0 and final[state] > 0)
     return found
 
 

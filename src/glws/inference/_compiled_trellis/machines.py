@@ -28,7 +28,7 @@ Floats = npt.NDArray[np.float64]
 Term = tuple[int, int, int, float]
 
 MAX_SPELLED = 4
-"""Wide blocks expand sums that take so many arcs or fewer."""
+"""Wide blocks expand sums that take at most this many arcs."""
 MAX_BATCHES = 32
 """Number of combinations of automata in the cache."""
 
@@ -47,8 +47,8 @@ class Machines(NamedTuple):
 
     Its lists of products, in this order, begin in `terms.bounds` at numbers[i, FIRST_LIST...]:
         arrivals, of a state: (source, row)         departures, of a state: (target, row)
-            visits, of a row: (source, target)          members, of a row: its terms, (0, row)
-            shares, of a row: the sums that contain it, (0, row)
+        visits, of a row: (source, target)          members, of a row: its terms, (0, row)
+        shares, of a row: the sums that contain it, (0, row)
     first those of the narrow layout, then those of the wide one. Quartets are of the wide one, -1 if there are none:
     departures of four states each, which share a row; they then replace the visits. WEIGHTED tells whether an arc
     of the wide layout has a weight other than 1.
@@ -163,7 +163,7 @@ Sum = tuple[tuple[int, float], ...]
 def _merged_classes(
     automaton: Automaton, log_weights: Floats, classes: list[int]
 ) -> tuple[list[Sum], list[tuple[int, int, int, float]]]:
-    """Sums of classes with the same arcs, and the arcs (source, target, row, log-weight) with these in their place."""
+    """Sums of classes with the same arcs, and the arcs (source, target, row, log-weight) over them."""
     columns: dict[Sequence[tuple[int, int, float]], list[int]] = {}
     arcs: dict[int, list[tuple[int, int, float]]] = {symbol: [] for symbol in classes}
     values = (automaton.symbols, automaton.sources, automaton.targets, log_weights)
@@ -187,23 +187,23 @@ def _edges(arcs: Iterable[tuple[int, int, int, float]], members: list[Sum], firs
     labels: dict[tuple[int, int], list[tuple[int, float]]] = {}
     for source, target, row, weight in arcs:
         labels.setdefault((source, target), []).append((row, weight))
-    known: dict[Sum, int] = {}
+    numbers: dict[Sum, int] = {}
     edges = []
     for (source, target), parts in sorted(labels.items()):
         top = max(weight for _, weight in parts)
         row = parts[0][0]
         if len(parts) > 1:
             key = tuple((part, float(np.exp(weight - top))) for part, weight in sorted(parts))
-            if key not in known:
-                known[key] = first + len(members)
+            if key not in numbers:
+                numbers[key] = first + len(members)
                 members.append(key)
-            row = known[key]
+            row = numbers[key]
         edges.append((source, target, row, float(np.exp(top))))
     return edges
 
 
 def _spelled_out(edges: list[Term], members: list[Sum], used: int) -> tuple[list[Term], list[Sum]]:
-    """The edges with short, rarely used sums replaced by one arc for each member, and the remaining sums."""
+    """The edges with short, rare sums replaced by arcs, and the remaining sums."""
     uses = Counter(row for _, _, row, _ in edges)
     within = {row for parts in members for row, _ in parts}
     rows = range(used, used + len(members))

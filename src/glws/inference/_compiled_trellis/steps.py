@@ -54,10 +54,10 @@ class _Step:
 
     def put(self, value: Any, state: Any, total: Any) -> None:
         """out[state] = value + floor, or 0 if the state is not present; total += that."""
-        known = self.builder.mul(self.smaller(self.given["step"], self.given["stable"]), self.given["states"])
-        shown = self.emit.scalar(self.given["reached"], self.builder.add(known, self.real(state)))
+        row = self.builder.mul(self.smaller(self.given["step"], self.given["stable"]), self.given["states"])
+        is_reached = self.emit.scalar(self.given["reached"], self.builder.add(row, self.real(state)))
         value = self.builder.fadd(value, self.load("floor", state), flags=("contract",))
-        some = self.builder.icmp_signed("!=", shown, ir.Constant(shown.type, 0))
+        some = self.builder.icmp_signed("!=", is_reached, ir.Constant(is_reached.type, 0))
         value = self.builder.select(some, value, self.emit.constant(0.0))
         self.store(value, "out", state)
         self.emit.add(total, value)

@@ -49,8 +49,8 @@ def _turn(
 
 
 def _emit_turn(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    given, kinds = by_name(_NAMES, context, builder, signature, arguments)
-    emit = Emitter(context, builder, kinds["out"].dtype, LANES)
+    given, argument_types = by_name(_NAMES, context, builder, signature, arguments)
+    emit = Emitter(context, builder, argument_types["out"].dtype, LANES)
 
     def place(starts: str, first: str, shift: str, number: int) -> Any:
         at = builder.add(given[first], ir.Constant(given[first].type, number))

@@ -35,26 +35,26 @@ def sample_given_count(log_odds: Odds, is_soft: Mask, count: Counts, generator: 
     tensor([[ True,  True, False,  True,  True]])
     """
     number = is_soft.sum(1)
-    drawn = is_soft & (count >= number)[:, None]
+    is_counted = is_soft & (count >= number)[:, None]
     is_open = ((count > 0) & (count < number)).nonzero()[:, 0]
     if len(is_open):
-        drawn[is_open] = _sample_undecided(log_odds[is_open], is_soft[is_open], count[is_open], generator)
-    return drawn
+        is_counted[is_open] = _sample_undecided(log_odds[is_open], is_soft[is_open], count[is_open], generator)
+    return is_counted
 
 
 def _sample_undecided(log_odds: Odds, is_soft: Mask, count: Counts, generator: torch.Generator | None) -> Mask:
     """`sample_given_count` for counts that are neither none nor all."""
     small = _small_sides(log_odds, is_soft, count)
-    drawn = torch.zeros_like(is_soft)
+    is_counted = torch.zeros_like(is_soft)
     width = int(is_soft.sum(1).max())
     order = small.abs().masked_fill(~is_soft, -1.0).argsort(dim=1, descending=True)[:, :width]
     if width <= SHORT:
-        return drawn.scatter_(1, order, _whole(small.gather(1, order), count, generator))
+        return is_counted.scatter_(1, order, _whole(small.gather(1, order), count, generator))
     first, second = order[:, 1::2], order[:, 0::2]
     ahead = _accepted(small.gather(1, first), small.gather(1, second), count, generator)
     left = count - ahead.sum(1)
     behind = sample_given_count(log_odds.gather(1, second), is_soft.gather(1, second), left, generator)
-    return drawn.scatter_(1, first, ahead).scatter_(1, second, behind)
+    return is_counted.scatter_(1, first, ahead).scatter_(1, second, behind)
 
 
 def _small_sides(log_odds: Odds, is_soft: Mask, count: Counts) -> Odds:
@@ -80,21 +80,21 @@ def _independent(small: Odds, generator: torch.Generator | None) -> Mask:
 
 def _whole(small: Odds, count: Counts, generator: torch.Generator | None) -> Mask:
     """Independent samples until the sum is `count`."""
-    drawn = torch.zeros_like(small, dtype=torch.bool)
+    is_counted = torch.zeros_like(small, dtype=torch.bool)
     waiting = torch.arange(len(small), device=small.device)
     while len(waiting):
         tried = _independent(small[waiting], generator)
         is_right = tried.sum(1) == count[waiting]
-        drawn[waiting[is_right]] = tried[is_right]
+        is_counted[waiting[is_right]] = tried[is_right]
         waiting = waiting[~is_right]
-    return drawn
+    return is_counted
 
 
 def _accepted(
     first: Odds, second: Float[Tensor, "rows others"], count: Counts, generator: torch.Generator | None
 ) -> Mask:
     """Samples of the first half, accepted in proportion to P(second half has the remaining count)."""
-    drawn = torch.zeros_like(first, dtype=torch.bool)
+    is_counted = torch.zeros_like(first, dtype=torch.bool)
     mean = (second.sum(1) + (second < 0).sum(1)).floor().long()
     # the most likely sum of independent labels is the mean, rounded down or up (Darroch 1964)
     top = torch.maximum(_log_prob(second, mean), _log_prob(second, mean + 1))
@@ -104,9 +104,9 @@ def _accepted(
         log_share = _log_prob(second[waiting], count[waiting] - tried.sum(1)) - top[waiting]
         uniform = torch.rand(len(waiting), dtype=first.dtype, device=first.device, generator=generator)
         is_kept = uniform.log() < log_share
-        drawn[waiting[is_kept]] = tried[is_kept]
+        is_counted[waiting[is_kept]] = tried[is_kept]
         waiting = waiting[~is_kept]
-    return drawn
+    return is_counted
 
 
 def _log_prob(small: Odds, count: Counts) -> Float[Tensor, "rows"]:

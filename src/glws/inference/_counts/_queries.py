@@ -62,8 +62,8 @@ def count_sample(
     rows = torch.arange(len(numbers), device=log_zero.device)
     for some in torch.split(rows, max(CELLS_AT_ONCE // max(log_zero.shape[1], 1), 1)):
         problem = some % len(lengths)
-        drawn = sample_given_count(gap[problem], problems.is_soft[problem], numbers[some], generator)
-        counted[some] = drawn | problems.is_certain[problem]
+        is_counted = sample_given_count(gap[problem], problems.is_soft[problem], numbers[some], generator)
+        counted[some] = is_counted | problems.is_certain[problem]
     return counted.view(num_samples, *log_zero.shape)
 
 

@@ -61,7 +61,7 @@ def reach(variance: Float[Tensor, "problems"]) -> Int[Tensor, "problems"]:
 def make_waves(
     variance: Float[Tensor, "problems"], num_soft: Int[Tensor, "problems"], half_width: Int[Tensor, "problems"]
 ) -> Waves:
-    """N odd and so large that no alias of the window meets the law of S; the frequencies with |φ| above e^-40."""
+    """An odd N without aliases in the window, and the frequencies with |φ| above e^-40."""
     wanted = reach(variance) + half_width + 3 + (0.25 * variance.sqrt()).long()
     points = torch.minimum(wanted, num_soft + 1) | 1
     depth = (_FREQUENCY_NATS / variance.clamp(min=1.0)).clamp(max=2.0)

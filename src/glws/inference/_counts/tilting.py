@@ -29,7 +29,7 @@ _NEWTON_STEPS = 12
 
 @dataclass(frozen=True)
 class Undecided:
-    """The instances with two possible labels, in place, and the contribution of the others to each problem."""
+    """The instances with two possible labels, and the contribution of the others to each problem."""
 
     zero: Float[Tensor, "problems instances"]  # 0 for decided instances
     one: Float[Tensor, "problems instances"]

@@ -1,4 +1,4 @@
-"""Plain torch: intervals of counts, and any weights of the count, through windows of the characteristic function."""
+"""Plain torch: intervals and any weights of counts, by windows of the characteristic function."""
 
 from __future__ import annotations
 
@@ -223,5 +223,5 @@ def _close(
     is_taken: Bool[Tensor, "problems window"],
 ) -> Float[Tensor, "problems counts"]:
     """Set the included weights to -inf."""
-    taken = torch.zeros_like(open_weights).scatter_add(1, places, is_taken.double())
-    return torch.where(taken > 0, -math.inf, open_weights)
+    num_included = torch.zeros_like(open_weights).scatter_add(1, places, is_taken.double())
+    return torch.where(num_included > 0, -math.inf, open_weights)

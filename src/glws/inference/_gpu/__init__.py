@@ -1,4 +1,4 @@
-"""Fused kernels for CUDA tensors: the trellis, counts and presence, with the answers of the plain torch code.
+"""Fused CUDA kernels for the trellis, counts and presence, equivalent to the plain torch code.
 
 Importing this package imports neither Triton nor a kernel; the functions that launch kernels do so at first use:
 

@@ -4,8 +4,8 @@ Letters: P problems, H chunks of J instances in each, F frequencies. A launch le
 next one begins by adding them up, in the same order in every program. Per problem, `state` has these rows:
 
     row 0:      n, m, settled, pivot, is_open, all_one
-        row 1 + k:  θ, low, high, is_done, variance              of trial k; the last row is the final one,
-        last row:   the same, then terms of the power series, log Z
+    row 1 + k:  θ, low, high, is_done, variance              of trial k; the last row is the final one,
+    last row:   the same, then terms of the power series, log Z
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def last_trial(
     H: "Number",
     J: tl.constexpr,
 ) -> None:
-    """The final θ and variance; one program searches again if the trials did not converge, which is rare and slow."""
+    """The final θ and variance; one program searches again if the trials did not converge."""
     problem = tl.program_id(0).to(tl.int64)
     length = tl.load(lengths + problem).to(tl.int64)
     zero_row, one_row, rows = log_zero + problem * L, log_one + problem * L, left + problem * H * LEFT

@@ -1,4 +1,4 @@
-"""Kernel: none or at least one of some classes, one program for each group. The formulas are those of `closed`."""
+"""Kernel: none or at least one of some classes, one program per group, formulas as in `closed`."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def sum_of_others(values: "Block") -> "Block":
 
 @jit
 def log_sum_of_others(values: "Block", j: "Block", J: tl.constexpr) -> "Block":
-    """log Σ_{i≠j} exp(values_i); the largest is left out by hand, so that nothing cancels."""
+    """log Σ_{i≠j} exp(values_i); the largest is left out explicitly, so that nothing cancels."""
     top = tl.max(values, 0)
     safe = tl.where(top == -float("inf"), 0.0, top)
     largest = tl.min(tl.where(values == top, j, J), 0)

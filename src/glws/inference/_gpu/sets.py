@@ -18,7 +18,7 @@ def gpu_set_posterior(
     lengths: Int[Tensor, "groups"],
     most_classes: int,
 ) -> tuple[Float[Tensor, "groups"], Float[Tensor, "groups instances classes"]]:
-    """log Z and q_j(k) if all of the present classes occur and no others; -inf and 0 if there is no labeling.
+    """log Z and q_j(k) if exactly the present classes occur; -inf and 0 if there is no labeling.
 
     Computed in float64. `most_classes` is the size of the largest set, which the host must know beforehand.
     """

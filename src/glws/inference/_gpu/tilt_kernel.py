@@ -1,4 +1,4 @@
-"""Kernel: the tilt of an expected count, one program for each group, all steps of its search in one launch."""
+"""Kernel: the tilt of an expected count, one program per group, the whole search in one launch."""
 
 from __future__ import annotations
 

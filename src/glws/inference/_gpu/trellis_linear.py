@@ -35,7 +35,7 @@ def prepare(
     group = tl.program_id(0).to(tl.int64)
     length = tl.load(lengths + group)
     symbol = tl.arange(0, P)
-    taken = tl.zeros([T], tl.float64)
+    total_shift = tl.zeros([T], tl.float64)
     for begin in range(0, length, T):
         step = begin + tl.arange(0, T)
         place = (group * L + step[:, None]) * K + symbol[None, :]
@@ -44,8 +44,8 @@ def prepare(
         top = tl.max(value, 1)
         top = tl.where(top == -float("inf"), 0.0, top)
         tl.store(phi + place, tl.exp(value - top[:, None]), mask=here)
-        taken += top.to(tl.float64) * 9.313225746154785e-10
-    tl.store(shift + group, tl.sum(taken, 0))
+        total_shift += top.to(tl.float64) * 9.313225746154785e-10
+    tl.store(shift + group, tl.sum(total_shift, 0))
 
 
 @jit
@@ -197,10 +197,10 @@ def forward(
     one = tl.program_id(0) * B + tl.arange(0, B)
     length = tl.load(lengths + one, mask=one < G, other=0)
     machine = tl.load(index + one, mask=one < G, other=0)
-    taken = tl.load(shift + one, mask=one < G, other=0.0)
-    taken = tl.minimum(tl.maximum(taken, -1e298), 1e298) * 1073741824.0
+    total_shift = tl.load(shift + one, mask=one < G, other=0.0)
+    total_shift = tl.minimum(tl.maximum(total_shift, -1e298), 1e298) * 1073741824.0
     weights = tl.load(log_scale + 2 * machine) + tl.load(log_scale + 2 * machine + 1) * length
-    log_z = tl.log(total.to(tl.float64)) + scale.to(tl.float64) * 0.6931471805599453 + weights + taken
+    log_z = tl.log(total.to(tl.float64)) + scale.to(tl.float64) * 0.6931471805599453 + weights + total_shift
     tl.store(log_likelihood + one, log_z, mask=one < G)
     tl.store(is_flagged + one, (total < least).to(tl.int32), mask=one < G)
 

@@ -94,10 +94,10 @@ def redo(
     size = finite(largest(ends, B, S))
     total = tl.sum(tl.reshape(tl.exp(ends - size), [B, S]), 1)
     log_z = tl.reshape(tl.broadcast_to(tl.log(total)[:, None], [B, S]), [B * S]) + size + scale
-    taken = tl.load(shift + group, mask=is_mine, other=0.0)
-    taken = tl.minimum(tl.maximum(taken, -1e298), 1e298) * 1073741824.0
+    total_shift = tl.load(shift + group, mask=is_mine, other=0.0)
+    total_shift = tl.minimum(tl.maximum(total_shift, -1e298), 1e298) * 1073741824.0
     weights = tl.load(log_scale + 2 * machine) + tl.load(log_scale + 2 * machine + 1) * length
-    tl.store(log_likelihood + group, log_z + weights + taken, mask=is_mine & (state == 0))
+    tl.store(log_likelihood + group, log_z + weights + total_shift, mask=is_mine & (state == 0))
 
     one = (tl.program_id(0) * B + tl.arange(0, B)).to(tl.int64)
     is_one_mine = tl.load(is_flagged + one, mask=one < G, other=0) > 0

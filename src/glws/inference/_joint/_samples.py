@@ -59,8 +59,8 @@ def _two(groups: Groups, num_samples: int, generator: Generator) -> Places:
     """Sample groups of two classes: one is counted, the other is not."""
     pair = torch.nn.functional.pad(groups.potentials, (0, 1), value=-torch.inf)[:, :, :2]
     weights = Exactly(groups.counts[:, 0])
-    drawn = count_sample(pair[:, :, 1], pair[:, :, 0], groups.lengths, weights, num_samples, generator)
-    return (~drawn).long()
+    is_first = count_sample(pair[:, :, 1], pair[:, :, 0], groups.lengths, weights, num_samples, generator)
+    return (~is_first).long()
 
 
 def _exact(groups: Groups, num_samples: int, generator: Generator) -> Places:
@@ -107,8 +107,8 @@ def _peeled(rows: Groups, generator: Generator) -> Int[Tensor, "rows instances"]
         order = shares.amax(2).argsort(dim=1)
         is_part = torch.arange(order.shape[1], device=order.device) % shares.shape[2] == shares.shape[2] - 1
         part, rest = order[:, is_part], order[:, ~is_part]
-        drawn, counts = _accepted(_rows_of(shares, part), _rows_of(shares, rest), rows.counts, generator)
-        columns.scatter_(1, left.gather(1, part), drawn)
+        labels, counts = _accepted(_rows_of(shares, part), _rows_of(shares, rest), rows.counts, generator)
+        columns.scatter_(1, left.gather(1, part), labels)
         left = left.gather(1, rest)
         allowed = torch.where((counts > 0)[:, None], _rows_of(rows.potentials, rest), -torch.inf)
         rows = Groups(allowed, counts, counts.sum(1))
@@ -125,8 +125,8 @@ def _accepted(
     counts: Int[Tensor, "rows columns"],
     generator: Generator,
 ) -> tuple[Int[Tensor, "rows some"], Int[Tensor, "rows columns"]]:
-    """Samples of a part, accepted as often as the rest can supply the other counts; and the counts of the rest."""
-    drawn, left = counts.new_zeros(part.shape[:2]), counts.clone()
+    """Samples of a part, accepted in proportion to the rest's probability, and the counts of the rest."""
+    labels, left = counts.new_zeros(part.shape[:2]), counts.clone()
     top = log_mass(rest, rest.sum(1))
     waiting = torch.arange(len(part), device=part.device)
     while len(waiting):
@@ -135,9 +135,9 @@ def _accepted(
         log_share = _log_prob(rest[waiting], others) - top[waiting]
         uniform = torch.rand(len(waiting), dtype=part.dtype, device=part.device, generator=generator)
         is_kept = uniform.log() < log_share
-        drawn[waiting[is_kept]], left[waiting[is_kept]] = tried[is_kept], others[is_kept]
+        labels[waiting[is_kept]], left[waiting[is_kept]] = tried[is_kept], others[is_kept]
         waiting = waiting[~is_kept]
-    return drawn, left
+    return labels, left
 
 
 def _log_prob(shares: Float[Tensor, "rows instances columns"], counts: Int[Tensor, "rows columns"]) -> Tensor:

@@ -47,7 +47,7 @@ def solved(groups: Groups, method: str) -> Estimate:
 
 
 def _best(groups: Groups) -> Estimate:
-    """Exact if few count vectors matter; else the corrected tilt or a pruned recursion, whichever has less error."""
+    """Exact if few count vectors matter; else the corrected tilt or a pruned recursion."""
     point = tilted(groups)
     answer = live_posterior(groups, point, NEGLIGIBLE, LIVE_BUDGET)
     left = (answer.error > 0).nonzero()[:, 0]
@@ -62,7 +62,7 @@ def _best(groups: Groups) -> Estimate:
 
 
 def _exact(groups: Groups) -> Estimate:
-    """Exact over the count vectors that matter, or over all if those are too many; error inf means no answer."""
+    """Exact answers over the count vectors that matter, or over all; error inf means no answer."""
     answer = live_posterior(groups, tilted(groups), NEGLIGIBLE, MOST_LIVE)
     log_states = torch.log1p(groups.counts.double()).sum(1)
     left = ((answer.error > 0) & (log_states <= math.log(MOST_STATES))).nonzero()[:, 0]

@@ -3,11 +3,10 @@
 The weights of an instance sum to 1, so forward(c) is the probability of the counts c among the instances so far. What a
 count vector contributes to the result is at most
 
-        forward(c) · min_k P(n_k - c_k of the remaining instances are of class k)
+    forward(c) · min_k P(n_k - c_k of the remaining instances are of class k)
 
-    and a count vector is dropped if that is below a threshold. The sum of the dropped bounds is a bound on the missing
-    mass. The second factor comes from a table: the counts of one class, by a recursion from the last instance to the
-    first.
+and a count vector is dropped if that is below a threshold. The sum of the dropped bounds is a bound on the missing
+mass. The second factor comes from a table: the counts of one class, by a recursion from the last instance to the first.
 """
 
 from __future__ import annotations
@@ -142,7 +141,7 @@ def drop_states(
 
 @kernel
 def fill_forward(weights: Floats, counts: Integers, ahead: Floats, cut: float, states: States, ends: Integers) -> float:
-    """Compute all layers; `ends` receives their ends, last -1 if storage is full. Returns a bound on dropped mass."""
+    """Compute all layers, write their ends (last -1 if storage is full), return a bound on dropped mass."""
     strides = np.zeros_like(counts)
     strides[1:] = 1  # the first class takes the remaining instances
     for column in range(2, counts.size):

@@ -1,4 +1,4 @@
-"""Exact count vectors: in linear space, tilted if that underflows, in log space as the last resort."""
+"""Exact count vectors: linear space, then the tilt, then log space."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def can_compile() -> bool:
 
 
 def exact_posterior(groups: Groups) -> Answer:
-    """log Z and q_j(k) of groups whose counts sum to their lengths; -inf and 0 where hard zeros leave no labeling.
+    """log Z and q_j(k) of groups whose counts sum to their lengths; -inf and 0 if impossible.
 
     All terms of the recursion are positive, so it loses no digits unless something underflows. The result shows that,
     and the group is solved again under the tilt. There the mass is at least that of the most likely outcome of a

@@ -33,16 +33,16 @@ class JointCounts(AbstractForm):
 
     The counts of a group must sum to its length; if they do not, or if one is negative, the group is impossible.
 
-    method: "exact" by a recursion over count vectors, Π_k (counts[k] + 1) states, or over those that matter where there
-    are too many. "tilted" by the multi-class tilt, an approximation for groups of any size: q_j(k) ∝ p_j(k) e^{θ_k}
+    method: "exact" is a recursion over count vectors, Π_k (counts[k] + 1) states, or over those that matter if there
+    are too many. "tilted" is the multi-class tilt, an approximation for groups of any size: q_j(k) ∝ p_j(k) e^{θ_k}
     with Σ_j q_j(k) = counts[k], and the saddle-point approximation of the log-likelihood; both errors fall as
     1 / counts. "corrected" has the same log-likelihood and better posteriors, with errors that fall as 1 / counts²;
     their sums are the counts as well. "auto" is exact for each group up to STATE_BUDGET states or LIVE_BUDGET states
-    that matter, and takes the better of the corrected tilt and a pruned recursion above. `solution` says how far each
-    group may be off.
+    that matter, and above uses the better of the corrected tilt and a pruned recursion. `solution` estimates the error
+    of each group.
 
-    `infer` takes the posteriors as the gradient of the log-likelihood. So they are with "exact". With "tilted" they are
-    the gradient of its leading term (the determinant held constant), with "corrected" close to the exact gradient.
+    `infer` uses the posteriors as the gradient of the log-likelihood. This is correct with "exact". With "tilted" they
+    are the gradient of its leading term (the determinant held constant), with "corrected" close to the exact gradient.
 
     >>> form = JointCounts(torch.tensor([[1, 1, 1]]))
     >>> log_probs = torch.tensor([[[0.7, 0.2, 0.1], [0.4, 0.4, 0.2], [0.2, 0.3, 0.5]]]).log()
@@ -172,7 +172,7 @@ class PresenceSet(AbstractForm):
         return _finished(subset_posterior(groups), potentials, classes, possible)
 
     def mode(self, potentials: Tensor, lengths: Tensor) -> Labelings:
-        """The best label of each instance, except for one instance per class, chosen for the least total loss."""
+        """The best labels, except for one instance per class, chosen for the least total loss."""
         return best_cover(potentials, self.present, lengths)
 
     def entropy(self, potentials: Tensor, lengths: Tensor) -> Float[Tensor, "groups"]:
@@ -189,12 +189,12 @@ class PresenceSet(AbstractForm):
     def automaton(self, group: int, length: int) -> Automaton:
         """An automaton whose states are the subsets seen so far."""
         wanted: frozenset[int] = frozenset(self.present[group].nonzero()[:, 0].tolist())
-        nobody: frozenset[int] = frozenset()
+        empty: frozenset[int] = frozenset()
 
         def step(seen: frozenset[int], symbol: int) -> frozenset[int] | None:
             return seen | {symbol} if symbol in wanted else None
 
-        return Automaton(*explore_steps(self.present.shape[1], nobody, step, lambda seen: seen == wanted))
+        return Automaton(*explore_steps(self.present.shape[1], empty, step, lambda seen: seen == wanted))
 
 
 def _entropy(form: AbstractForm, potentials: Tensor, lengths: Tensor) -> Float[Tensor, "groups"]:
@@ -228,10 +228,10 @@ def _finished(
     return log_likelihood, marginals.to(potentials.dtype)
 
 
-def _check_shape(name: str, given: Tensor, potentials: Tensor) -> None:
+def _check_shape(name: str, tensor: Tensor, potentials: Tensor) -> None:
     groups, _, classes = potentials.shape
-    if given.shape != (groups, classes):
-        raise DataError(f"{name} must be [{groups} groups, {classes} classes], found shape {list(given.shape)}")
+    if tensor.shape != (groups, classes):
+        raise DataError(f"{name} must be [{groups} groups, {classes} classes], found shape {list(tensor.shape)}")
 
 
 def _check_sets(sizes: Int[Tensor, "groups"]) -> None:

@@ -1,4 +1,4 @@
-"""Count vectors in plain torch: one layer of the recursion after the other, all groups side by side.
+"""Count vectors in plain torch, one layer after the other, groups side by side.
 
 A state is a vector c of counts so far, 0 <= c_k <= n_k, numbered in mixed radix: Σ_k c_k stride_k with
 stride_k = Π_{i<k} (n_i + 1). After j instances the counts sum to j, so every state belongs to one layer, and one table
@@ -18,7 +18,7 @@ from glws.inference._joint.groups import Answer, batches_by_size
 
 
 class Lattice(NamedTuple):
-    """The states of every group, by layers, padded with the number of a state that does not exist."""
+    """The states of every group by layers, padded with a nonexistent state."""
 
     layers: Int[Tensor, "groups layers width"]
     counts: Int[Tensor, "groups columns"]
@@ -36,12 +36,12 @@ class Lattice(NamedTuple):
         return states, (states // self.strides[:, None]) % (self.counts + 1)[:, None]
 
     def before(self, layer: int) -> Int[Tensor, "groups width columns"]:
-        """Where one came from, by the class of the last label."""
+        """Predecessors of each state, by the class of the last label."""
         states, digits = self.digits(layer)
         return self._moved(states, states - self.strides[:, None], digits > 0)
 
     def after(self, layer: int) -> Int[Tensor, "groups width columns"]:
-        """Where one goes, by the class of the next label."""
+        """Successors of each state, by the class of the next label."""
         states, digits = self.digits(layer)
         return self._moved(states, states + self.strides[:, None], digits < self.counts[:, None])
 
@@ -72,7 +72,7 @@ def lattice(counts: Int[Tensor, "groups columns"], num_layers: int) -> Lattice:
 def layer_posterior(
     weights: Float[Tensor, "groups instances columns"], counts: Int[Tensor, "groups columns"], numbers: Arithmetic
 ) -> Answer:
-    """Σ over labelings with these counts of the product of the weights, and the posteriors, for any sizes of groups.
+    """Σ over labelings with these counts of the product of the weights, and the posteriors.
 
     The sum is a number of the same arithmetic as the weights.
     """

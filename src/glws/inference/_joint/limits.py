@@ -53,7 +53,7 @@ TABLE_ENTRIES = 1 << 22
 
 
 def most_states(counts: Int[Tensor, "groups classes"]) -> int | None:
-    """The largest number of count vectors of a group, up to the next power of two; None for counts on a GPU.
+    """The largest number of count vectors of a group, rounded up; None for counts on a GPU.
 
     >>> import torch
     >>> most_states(torch.tensor([[1, 0, 2], [3, 1, 1]]))

@@ -60,7 +60,7 @@ def live_posterior(groups: Groups, point: Point, share: float, most: int) -> Est
 
 
 def log_num_live(groups: Groups, point: Point, share: float) -> Float[Tensor, "groups"]:
-    """Log of the approximate number of count vectors with a larger share; at most the log of all of them.
+    """Log of the approximate number of count vectors with a larger share.
 
     After half of the instances the counts, given their sums at the end, have about a quarter of the covariance matrix
     at the end; those with more than this share of a Gaussian law fill an ellipsoid. That is the widest of as many as
@@ -75,7 +75,7 @@ def log_num_live(groups: Groups, point: Point, share: float) -> Float[Tensor, "g
 
 
 def _solved(weights: Array, counts: Array, cut: float, states: States) -> tuple[float, Array, float]:
-    """The mass under the tilt (0: no answer), the posteriors, and a bound on the missing share of the mass.
+    """The mass under the tilt (0: no answer), the posteriors, and a bound on the missing share.
 
     Certain instances are set aside with their labels. The others are sorted so that those with the same likely classes
     are adjacent, and the counts of a class are complete once its instances have passed.

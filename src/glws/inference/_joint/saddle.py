@@ -9,8 +9,8 @@ counts of independent labels with the tilted probabilities; its mean is n. Two p
       log P_θ(n) ≈ min(0, log M(n) + ½ log det Σ_M - ½ log det Σ),   M = Multinomial(L, n / L), Σ_M its covariance.
 
   With Stirling's formula in place of M this is the textbook -½ log det(2πΣ). Calibrated, it is exact where all
-    instances predict the same and where they are certain, and always within log M(n) <= log P_θ(n) <= 0, like the true
-    value (van der Waerden's bound for permanents); so the error of log Z never exceeds -log M(n).
+  instances predict the same and where they are certain, and always within log M(n) <= log P_θ(n) <= 0, like the true
+  value (van der Waerden's bound for permanents); so the error of log Z never exceeds -log M(n).
 
 Both errors are of the order of 1 over the variances of the counts: they fall in proportion as groups grow. The error of
 the corrected posterior falls as their square.
@@ -96,7 +96,7 @@ def _answer(
 
 
 def is_impossible(groups: Groups, point: Point) -> Bool[Tensor, "groups"]:
-    """At the end of the search 1 or more labels are misplaced where no labeling exists, next to none where one does."""
+    """Whether no labeling exists: then the search ends with 1 or more misplaced labels."""
     is_zero = (groups.potentials == -torch.inf) & (groups.counts > 0)[:, None] & groups.is_real[:, :, None]
     return is_zero.flatten(1).any(1) & (point.error > 0.5)
 
@@ -121,7 +121,7 @@ def log_mass(
 def log_det(
     matrices: Float[Tensor, "groups columns columns"], is_used: Bool[Tensor, "groups columns"]
 ) -> Float[Tensor, "groups"]:
-    """Of the used columns but one, which is the same whichever is left out; -inf where singular."""
+    """log det of the used columns without one, whichever it is; -inf if singular."""
     unused = torch.diag_embed((~is_used).double())
     factor, failed = torch.linalg.cholesky_ex((matrices + unused)[:, 1:, 1:])
     diagonal = factor.diagonal(dim1=1, dim2=2)

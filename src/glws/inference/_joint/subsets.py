@@ -22,7 +22,7 @@ from glws.inference._joint.limits import SMALLEST
 
 
 def subset_posterior(groups: Groups) -> Answer:
-    """log Z and q_j(k) where each column with a count of 1 must occur and nothing else may; -inf, 0 if impossible.
+    """log Z and q_j(k) if all columns with a count of 1 must occur and no others.
 
     In linear space; solved again in log space if that underflows.
     """

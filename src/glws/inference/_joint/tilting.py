@@ -87,7 +87,7 @@ def _point(groups: Groups, heat: Float[Tensor, "groups"], theta: Float[Tensor, "
 
 
 def _better(groups: Groups, heat: Float[Tensor, "groups"], point: Point) -> Point:
-    """One step: Newton's if it gets further than Sinkhorn's, by the dual or, if that is flat, by the error.
+    """One step: the better of Newton's and Sinkhorn's, by the dual or, if that is flat, by the error.
 
     Sinkhorn's step lowers the dual and never increases the error, so neither does this.
     """

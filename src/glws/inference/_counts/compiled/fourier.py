@@ -34,7 +34,7 @@ def reach(variance: float) -> int:
 
 @kernel
 def num_points(variance: float, n: int, half_width: int) -> int:
-    """N: odd, so large that no alias of the window meets the law of S; n + 1 points have no alias at all."""
+    """An odd N without aliases in the window; n + 1 points never have aliases."""
     wanted = reach(variance) + half_width + 3 + int(0.25 * math.sqrt(variance))
     return min(wanted, n + 1) | 1
 

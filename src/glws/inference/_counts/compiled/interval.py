@@ -80,7 +80,7 @@ def interval_by_frequencies(
 
 @kernel
 def choose_tilt(gap: Vector, low: int, high: int, is_clean: bool) -> tuple[float, float, float, int]:
-    """Pivot, θ, variance and center: no tilt if the mean is inside the window, else a tilt to its nearer end."""
+    """Pivot, θ, variance and center: no tilt if the mean is inside, else to the nearer end."""
     center = low
     if low < high:
         mean, variance = mean_and_variance(gap, 0.0)
