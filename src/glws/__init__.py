@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """`WeakClassifier`, imported when it is asked for: scikit-learn is not, before that."""
+    """Import `WeakClassifier` on first access, since it needs scikit-learn."""
     if name == "WeakClassifier":
         from glws.estimator import WeakClassifier
 

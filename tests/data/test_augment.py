@@ -166,7 +166,7 @@ class TestRandAugment:
             ({"num_ops": 2, "operations": ("rotate", "rotate")}, "cannot choose 2 distinct operations among 1"),
             ({"operations": ()}, "cannot choose 2 distinct operations among 0"),
             ({"operations": ("rotat",)}, r"no operation is called 'rotat'; did you mean 'rotate'\?"),
-            ({"operations": ("zzz",)}, "no operation is called 'zzz'; use one of identity, autocontrast"),
+            ({"operations": ("zzz",)}, "no operation is called 'zzz'; there is identity, autocontrast"),
         ],
     )
     def test_what_it_cannot_do_is_said(self, options, message):
@@ -298,5 +298,5 @@ class TestDefaults:
     def test_an_unknown_name_gets_the_nearest(self):
         with pytest.raises(DataError, match=r"no augmentation is called 'cifar-10'; did you mean 'cifar10'\?"):
             views("cifar-10")
-        with pytest.raises(DataError, match="use one of mnist, fashion_mnist"):
+        with pytest.raises(DataError, match="there is mnist, fashion_mnist"):
             views("x")

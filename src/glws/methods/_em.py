@@ -44,7 +44,7 @@ class GLWS(AbstractMethod):
     (positive-unlabeled data), and not otherwise.
     """
 
-    summary: ClassVar[str] = "EM with exact posteriors of weak labels (Chen et al., ICML 2024)"
+    summary: ClassVar[str] = "EM with exact posteriors of the hidden labels (Chen et al., ICML 2024)"
     takes: ClassVar[str] = "weak labels of any kind"
 
     e_step: EStep = "same"

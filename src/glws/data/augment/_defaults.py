@@ -68,6 +68,6 @@ def views(name: str) -> Views:
     """
     if name not in AUGMENTATIONS:
         near = get_close_matches(str(name).lower().replace("-", "_"), AUGMENTATIONS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(AUGMENTATIONS)}"
+        hint = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(AUGMENTATIONS)}"
         raise DataError(f"no augmentation is called {name!r}; {hint}")
     return AUGMENTATIONS[name]

@@ -85,7 +85,7 @@ class RandAugment:
         for name in self.operations:
             if name not in OPERATIONS:
                 near = get_close_matches(str(name), OPERATIONS, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(OPERATIONS)}"
+                hint = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(OPERATIONS)}"
                 raise DataError(f"no operation is called {name!r}; {hint}")
         if not 0 <= self.num_ops <= len(set(self.operations)):
             raise DataError(f"cannot choose {self.num_ops} distinct operations among {len(set(self.operations))}")
