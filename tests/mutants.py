@@ -112,8 +112,8 @@ ENGINE = [
     Mutant(
         "ambiguous machines are not determinized: a labeling counts twice",
         "automata/_automaton.py",
-        "        return self.determinize()\n\n    # What inference needs",
-        "        return self\n\n    # What inference needs",
+        "        return self.determinize()\n\n    # Cached properties for inference",
+        "        return self\n\n    # Cached properties for inference",
     ),
     Mutant(
         "a final state forgotten in the determinized machine",
