@@ -121,7 +121,7 @@ def two_views_of(images: Tensor, look: Views, generator: torch.Generator) -> tup
 def agreement() -> dict[str, float]:
     """The same operations with the same parameters on the CPU and on the device."""
     policy, images = RandAugment(), pictures((3, 32, 32), 512).cpu()
-    drawn = policy.drawn(images, torch.Generator().manual_seed(0))
+    drawn = policy.sample(images, torch.Generator().manual_seed(0))
     results = []
     for device in (torch.device("cpu"), DEVICE):
         chosen, values = ({name: column.to(device) for name, column in columns.items()} for columns in drawn)

@@ -19,7 +19,7 @@ from torch.nn.functional import one_hot
 from glws.inference import STATE_BUDGET
 from glws.inference._joint.choice import solved
 from glws.inference._joint.exact import exact_posterior
-from glws.inference._joint.groups import Estimate, Groups, gathered
+from glws.inference._joint.groups import Estimate, Groups, gather_columns
 from glws.inference._joint.limits import LIVE_BUDGET, PRUNED
 from glws.inference._joint.live import live_posterior
 from glws.inference._joint.saddle import corrected_posterior, tilted_posterior
@@ -98,7 +98,7 @@ def estimates(groups: Groups) -> dict[str, Estimate]:
 
 def true_errors(case: Case) -> dict[str, tuple[Tensor, Tensor]]:
     """For each method: the largest error of a posterior in each group, and its estimate."""
-    groups, _ = gathered(case.log_probs, case.counts, case.lengths)
+    groups, _ = gather_columns(case.log_probs, case.counts, case.lengths)
     truth = exact_posterior(groups)[1]
     return {
         name: ((found.marginals - truth).abs().flatten(1).amax(1), found.error)
@@ -112,7 +112,7 @@ def large_errors(case: Case) -> dict[str, tuple[Tensor, Tensor]]:
     chosen = ((vectors > STATE_BUDGET) & (vectors <= MOST_VECTORS)).nonzero()[:, 0]
     if len(chosen) == 0:
         return {}
-    groups, _ = gathered(*(part[chosen] for part in (case.log_probs, case.counts, case.lengths)))
+    groups, _ = gather_columns(*(part[chosen] for part in (case.log_probs, case.counts, case.lengths)))
     truth = exact_posterior(groups)[1]
     answers = {f"{method}, large groups": solved(groups, method) for method in ("corrected", "auto")}
     return {name: ((found.marginals - truth).abs().flatten(1).amax(1), found.error) for name, found in answers.items()}

@@ -34,7 +34,7 @@ from glws.kinds import ClassCounts
 from glws.methods import GLWS, AbstractMethod, Step
 from glws.models import build
 from glws.training import Forward, Labeled, Observer, Training, TrainingConfig, World, fit, ready
-from glws.training._devices import repeatable
+from glws.training._devices import reproducible
 from glws.training._schedule import build_optimizer
 
 DEVICE = torch.device("cuda", 0)
@@ -73,7 +73,7 @@ def training_of(network: str, method: AbstractMethod, look: Views | None = None,
 def per_step(training: Training, steps: int = STEPS) -> float:
     """Milliseconds per step of the loop."""
     times = []
-    with repeatable(DEVICE, training.config.deterministic):
+    with reproducible(DEVICE, training.config.deterministic):
         for turn in range(4):
             torch.cuda.synchronize()
             begin = time.perf_counter()
@@ -88,7 +88,7 @@ def per_step(training: Training, steps: int = STEPS) -> float:
 
 def device_ms(training: Training, steps: int = 20) -> float:
     """Milliseconds of all kernels in a step."""
-    with repeatable(DEVICE, training.config.deterministic):
+    with reproducible(DEVICE, training.config.deterministic):
         training._train_step()
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
             for _ in range(steps):
@@ -124,7 +124,7 @@ def network_alone(network: str, speed: str) -> float:
 
 def timed(call: Callable[[], object], calls: int = STEPS) -> float:
     times = []
-    with repeatable(DEVICE, True):
+    with reproducible(DEVICE, True):
         for _ in range(4):
             torch.cuda.synchronize()
             begin = time.perf_counter()
@@ -167,7 +167,7 @@ def same_bits(network: str, speed: str) -> bool:
     states = []
     for _ in range(2):
         training = training_of(network, GLWS(e_step="weak", supervised=1.0), speed=speed)
-        with repeatable(DEVICE, True):
+        with reproducible(DEVICE, True):
             for _ in range(30):
                 training._train_step()
         states.append([value.clone() for value in training.model.state_dict().values()])
@@ -178,7 +178,7 @@ def memory_growth(speed: str) -> dict[str, int]:
     """Bytes on the device that 1,000 steps add."""
     training = training_of("lenet5", GLWS(e_step="weak", supervised=1.0), speed=speed)
     found = []
-    with repeatable(DEVICE, True):
+    with reproducible(DEVICE, True):
         for steps in (100, 1000):
             for _ in range(steps):
                 training._train_step()

@@ -391,7 +391,7 @@ WRONG: list[tuple[dict[str, Any], Any, Any, str]] = [
     ({}, Proportions.of([1]), [0, 0, 0, 1, 1, None], "row 5: the name of its group is missing"),
     ({}, Proportions.of([1]), [0, 0, 0, 1, 1, 1], "Proportions: there are 2 groups but 1 weak labels"),
     ({}, Proportions.of([9]), [0] * 6, "group 0: exactly 9 of class 1 cannot hold in a group of 6 instances"),
-    ({}, MultiInstance.of([1]), [[0, 6]], "group 0: instance 6 is not one of 0..5"),
+    ({}, MultiInstance.of([1]), [[0, 6]], "group 0: instance 6 must be in 0..5"),
     ({}, [MultiInstance.of([1])], [[0], [1]], "there are 1 kinds of weak labels but 2 lists of groups"),
     (
         {"kind": "proportions"},
@@ -422,7 +422,7 @@ WRONG: list[tuple[dict[str, Any], Any, Any, str]] = [
         {"base_estimator": LogisticRegression(max_iter=1000)},
         np.ones((6, 2), bool),
         None,
-        "nothing is known of any row: every weak ",
+        "every weak label allows every class: the",
     ),
 ]
 

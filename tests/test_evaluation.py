@@ -118,7 +118,7 @@ def test_weak_scores_need_no_labels() -> None:
 def test_mistakes_are_named() -> None:
     with pytest.raises(DataError, match=r"found \[3, 2\] and \[2\]"):
         scores(torch.zeros(3, 2), torch.zeros(2, dtype=torch.int64))
-    with pytest.raises(DataError, match=r"label 2 is not one of 0\.\.1"):
+    with pytest.raises(DataError, match=r"label 2 must be in 0\.\.1"):
         scores(torch.zeros(1, 2), torch.tensor([2]))
     with pytest.raises(DataError, match="no true labels"):
         scores(torch.zeros(1, 2), torch.tensor([-1]))

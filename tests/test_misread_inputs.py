@@ -132,7 +132,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "predictions of numpy": (lambda: em_loss(LOG_PROBS.numpy(), COUNTS), "log_probs must be a floating point tensor"),
     "a padding mask for lengths": (
         lambda: em_loss(LOG_PROBS, COUNTS, torch.ones(2, 3, dtype=torch.bool)),
-        "lengths must be whole numbers, found torch.bool; of a padding mask pass mask.sum(1)",
+        "lengths must be whole numbers, found torch.bool; for a padding mask pass mask.sum(1)",
     ),
     "counts instead of a kind": (
         lambda: infer(LOG_PROBS, [1, 2]),
@@ -291,7 +291,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "texts as groups": (
         lambda: Groups.of(["a", "b"]),
-        "groups: group 0 is no list of instance numbers; for a column that",
+        "groups: group 0 is not a list of instance numbers; for a column that",
     ),
     "masks of groups": (
         lambda: Groups.of(np.array([[True, False], [False, True]])),
@@ -304,7 +304,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "groups padded with -1": (
         lambda: WeakDataset(X, np.array([[0, 1], [2, -1]]), Proportions.of([1, 1])),
-        "group 1: instance -1 is not one of 0..59",
+        "group 1: instance -1 must be in 0..59",
     ),
     "a row of no group": (
         lambda: Groups.from_ids(["a", None, "b"]),
@@ -312,7 +312,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "lists of instances as names": (
         lambda: Groups.from_ids([[0, 1], [2, 3]]),
-        "ids have a name for each instance, found shape [2, 2]; for lists of instance numbers write Groups.of",
+        "ids must have a name for each instance, found shape [2, 2]; for lists of instance numbers write Groups.of",
     ),
     # ------------------------------------------------------------ the estimator
     "classes 1 and -1": (
@@ -489,7 +489,7 @@ def test_padding_may_hold_anything_and_certain_predictions_are_normalized() -> N
 def test_not_a_number_keeps_its_own_message() -> None:
     broken = LOG_PROBS.clone()
     broken[1, 0, 1] = torch.nan
-    with pytest.raises(DataError, match="group 1, instance 0, class 1: the log-probability is nan"):
+    with pytest.raises(DataError, match="group 1, instance 0, class 1: log-probability nan"):
         em_loss(broken, COUNTS)
 
 

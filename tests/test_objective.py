@@ -109,11 +109,11 @@ def test_joint_counts_are_those_of_the_product_automaton() -> None:
 
 def test_mistakes_are_named() -> None:
     log_probs = random_log_probs(12, 1, 2, 2)
-    with pytest.raises(DataError, match="says nothing about several classes at once"):
+    with pytest.raises(DataError, match="is not about several classes at once"):
         em_loss(log_probs, exactly(1), multiclass="per_class")
-    with pytest.raises(DataError, match="says nothing about several classes at once"):
+    with pytest.raises(DataError, match="is not about several classes at once"):
         em_loss(log_probs, exactly(1), multiclass="joint")
     with pytest.raises(DataError, match='reduction must be "instance" or "group"'):
         em_loss(log_probs, exactly(1), reduction="sum")
-    with pytest.raises(DataError, match="cannot be asked of each class by itself"):
+    with pytest.raises(DataError, match="does not take evidence about instances"):
         em_loss(log_probs, ClassCounts.of([[1, 1]]), evidence=log_probs, multiclass="per_class")

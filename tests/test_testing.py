@@ -81,7 +81,7 @@ class Boasting(AtLeastOne):
 
 
 def test_a_kind_that_says_more_than_it_knows_is_caught() -> None:
-    with pytest.raises(AssertionError, match=r"is_so_in_every_labeling.*group 0 may be"):
+    with pytest.raises(AssertionError, match=r"hold_in_every_labeling.*group 0 may have labels"):
         check_supervision(Boasting(torch.tensor([True, False])), [3, 2])
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """`WeakClassifier` and `identify`, imported when they are asked for: scikit-learn is not, before that."""
+    """Import `WeakClassifier` or `identify` on first access, since they need scikit-learn."""
     if name == "identify":
         from glws.selection import identify
 

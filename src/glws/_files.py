@@ -1,4 +1,4 @@
-"""Files that are whole or not there: the one place that writes them, checks them, and locks their folders."""
+"""Atomic writing, verified reading, and locking of folders."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from typing import BinaryIO
 from glws.errors import FileError
 
 PARTIAL = ".partial"
-"""Ending of a file that is still being written; a process that was killed may leave one behind."""
+"""Ending of an unfinished file; a killed process may leave one behind."""
 LOCK = ".lock"
 CHUNK = 1 << 20
 PATIENCE = 1.0
-"""Seconds to wait until the holder of a lock has written down who it is."""
+"""Seconds to wait until the holder of a lock has written its process number."""
 
 
 # Writing
 
 
 def write_bytes(path: Path, content: bytes, makes_folders: bool = True) -> None:
-    """Writes the file in one step; where that fails, nothing changes and nothing is left behind.
+    """Write the file atomically; on an error nothing changes and nothing is left behind.
 
     The content goes to another file in the same folder, then to the disk, and only then gets its name: a reader, a full
-    disk, a killed process or a power cut finds the old file or the new one. What the system has against it becomes a
-    `FileError` of one line. Folders that are missing are created, unless the file belongs into one that must be there.
+    disk, a killed process or a power cut finds the old file or the new one. Errors of the system become a
+    one-line `FileError`. Missing folders are created, unless `makes_folders` is false.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "new" / "file.bin"
@@ -51,7 +51,7 @@ def write_text(path: Path, content: str, makes_folders: bool = True) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Creates a folder and those above it; one that is there already is left as it is."""
+    """Create a folder and its parents; an existing one is left unchanged."""
     with _writing(path), _folders_made(path):
         if not path.is_dir():
             raise NotADirectoryError(None, "it is a file")
@@ -72,9 +72,9 @@ def claim_folder(path: Path) -> bool:
 
 
 def append_bytes(path: Path, content: bytes, size: int) -> None:
-    """Adds to the end of a file that has `size` bytes now; where that fails, it is cut back to them.
+    """Append to a file of `size` bytes; on an error it is cut back to them.
 
-    The file must be there: one that vanished is not begun anew. The content is not forced to the disk, see `sync_file`.
+    The file must exist: one that vanished is not created again. The content is not forced to the disk, see `sync_file`.
     """
     with _writing(path):
         handle = os.open(path, os.O_WRONLY | os.O_APPEND)
@@ -96,26 +96,26 @@ def _write_all(handle: int, content: bytes, size: int) -> None:
 
 
 def truncate_file(path: Path, size: int) -> None:
-    """Cuts a file back to its first `size` bytes, and sees to it that the disk knows."""
+    """Cut a file back to its first `size` bytes, on disk."""
     with _writing(path), path.open("r+b") as file:
         file.truncate(size)
         os.fsync(file.fileno())
 
 
 def sync_file(path: Path) -> None:
-    """Returns when what was written to a file is on the disk."""
+    """Wait until the content of a file is on disk."""
     with _writing(path), path.open("rb") as file:
         os.fsync(file.fileno())
 
 
 def remove_file(path: Path) -> None:
-    """Removes a file, if it is there."""
+    """Remove a file, if it exists."""
     with _writing(path):
         path.unlink(missing_ok=True)
 
 
 def remove_partial(folder: Path) -> None:
-    """Removes what writers that were killed left behind; for a folder in which nobody else is writing."""
+    """Remove unfinished files of killed writers; for a folder in which nobody else is writing."""
     for path in folder.glob(f".*{PARTIAL}"):
         remove_file(path)
 
@@ -130,7 +130,7 @@ def _writing(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _folders_made(folder: Path) -> Iterator[None]:
-    """Creates what is missing, and takes it away again when what follows fails."""
+    """Create missing folders, and remove them again if the body fails."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
         for each in reversed(missing):
@@ -139,7 +139,7 @@ def _folders_made(folder: Path) -> Iterator[None]:
         yield
     except OSError:
         for each in missing:
-            with suppress(OSError):  # not made yet, or somebody else has put something into it
+            with suppress(OSError):  # not created yet, or another process has put something into it
                 each.rmdir()
         raise
 
@@ -162,7 +162,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes the disk remember the names in a folder, where the system has a way to ask for that."""
+    """Force the names in a folder to disk, if the system supports it."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -176,7 +176,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
-    """The content of a file that has at most `limit` bytes; nothing is read of one that is longer."""
+    """The content of a file of at most `limit` bytes; longer ones are not read."""
     with _reading(path) as (file, size):
         if size > limit:
             raise FileError(f"{path}: it has {size:,} bytes, where at most {limit:,} are reasonable; it is not read")
@@ -184,15 +184,15 @@ def read_bytes(path: Path, limit: int) -> bytes:
 
 
 def read_start(path: Path, count: int) -> bytes:
-    """The first `count` bytes of a file, or all there are."""
+    """The first `count` bytes of a file, or all of a shorter one."""
     with _reading(path) as (file, _):
         return file.read(count)
 
 
 def read_verified(path: Path, size: int, sha256: str) -> bytes:
-    """The content of a file, if it has this size and this SHA-256; else a `FileError` that says what is wrong.
+    """The content of a file of this size and SHA-256; else a `FileError` with the reason.
 
-    The size comes first: nothing is allocated for a file that is not as long as it should be.
+    The size is checked first: nothing is allocated for a file of another size.
     """
     with _reading(path) as (file, found):
         _check_size(path, found, size)
@@ -210,7 +210,7 @@ def verify(path: Path, size: int, sha256: str) -> None:
 
 
 def hash_of_start(file: BinaryIO, size: int) -> hashlib._Hash:
-    """The running SHA-256 of the next `size` bytes of an open file, or of all there are."""
+    """The running SHA-256 of the next `size` bytes of an open file, or of all that remain."""
     digest = hashlib.sha256()
     while size > 0 and (chunk := file.read(min(CHUNK, size))):
         digest.update(chunk)
@@ -220,7 +220,7 @@ def hash_of_start(file: BinaryIO, size: int) -> hashlib._Hash:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[tuple[BinaryIO, int]]:
-    """The open file and its size; a pipe or a device, which might never end, is not opened."""
+    """The open file and its size; pipes and devices, which might never end, are not opened."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise FileError(f"{path}: expected a file, found a folder or a device")
@@ -252,10 +252,10 @@ def physical_memory() -> int | None:
 
 
 class FolderLock:
-    """The right to write in a folder, for one process at a time; the system takes it back when the process ends.
+    """The right of one process to write in a folder; the system releases it when the process ends.
 
-    Nothing is waited for: where another process has it, entering is a `FileError` that names folder and process. A
-    process that is killed, in whatever way, leaves no lock behind. Children made by `fork` (workers that load data) do
+    Entering does not wait: if another process has the lock, it raises a `FileError` with folder and process. A
+    killed process leaves no lock behind. Children created by `fork` (workers that load data) do
     not keep it when their parent dies.
 
     >>> import tempfile
@@ -269,7 +269,7 @@ class FolderLock:
         self._handle: int | None = None
 
     def acquire(self) -> None:
-        """Takes the lock, or raises at once."""
+        """Acquire the lock, or raise at once."""
         import fcntl
 
         with _writing(self.folder / LOCK):
@@ -292,7 +292,7 @@ class FolderLock:
         self.check()  # the file that was locked may have been removed by its last holder
 
     def check(self) -> None:
-        """Raises when the lock is not held, or when the folder was taken away or exchanged meanwhile."""
+        """Raise if the lock is not held, or if the folder was removed or replaced."""
         try:
             is_held = self._handle is not None and os.path.samestat(os.fstat(self._handle), os.stat(self.folder / LOCK))
         except OSError:
@@ -301,7 +301,7 @@ class FolderLock:
             raise FileError(f"cannot write {self.folder}: the folder was removed or replaced while it was in use")
 
     def release(self) -> None:
-        """Gives the lock back; without one, does nothing."""
+        """Release the lock; does nothing without one."""
         if self._handle is not None:
             with suppress(OSError):
                 os.ftruncate(self._handle, 0)
@@ -323,7 +323,7 @@ _held: weakref.WeakSet[FolderLock] = weakref.WeakSet()
 
 
 def _forget_locks() -> None:
-    """In a forked child: closes its copies of the handles, which would keep a lock alive after its holder."""
+    """In a forked child: close its copies of the handles, which would keep a lock alive after its holder."""
     for lock in list(_held):
         if lock._handle is not None:
             os.close(lock._handle)
@@ -336,7 +336,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _holder(handle: int) -> str:
-    """Who has the lock, once it has said so: between locking and writing its number, a process is unknown."""
+    """The holder of the lock; unknown between locking and writing its number."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         text = os.pread(handle, 32, 0).decode("ascii", "replace").strip()

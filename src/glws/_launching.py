@@ -1,4 +1,4 @@
-"""What launching a kernel needs, without the language that kernels are written in: that imports Triton."""
+"""Helpers to launch kernels that do not import Triton."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def power_of_two(least: int) -> int:
-    """The smallest power of two that is not below `least`: the only sizes of blocks.
+    """The smallest power of two that is not below `least`, the size of a block.
 
     >>> [power_of_two(least) for least in (1, 2, 3, 16, 17)]
     [1, 2, 4, 16, 32]
@@ -18,5 +18,5 @@ def power_of_two(least: int) -> int:
 
 
 def on_device_of(tensor: Tensor) -> AbstractContextManager[object]:
-    """Where kernels are launched that read this tensor."""
+    """A context that launches kernels on the device of this tensor."""
     return torch.cuda.device(tensor.device) if tensor.is_cuda else nullcontext()

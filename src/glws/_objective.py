@@ -1,4 +1,4 @@
-"""The objective of EM: what the model should predict given what is known, and how well it fits what is known."""
+"""The EM objective: an unsupervised term towards the posterior, and the likelihood of the weak labels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Multiclass = Literal["auto", "per_class", "joint", "tilted"]
 
 
 class EMLoss(NamedTuple):
-    """A loss to call `.backward()` on, its two parts, and the posterior of the E-step."""
+    """The loss for `.backward()`, its two terms, and the posterior of the E-step."""
 
     loss: Float[Tensor, ""]
     unsupervised: Float[Tensor, ""]
@@ -40,29 +40,29 @@ def em_loss(
     multiclass: Multiclass = "auto",
     normalized: bool = True,
 ) -> EMLoss:
-    """The loss of the paper (its equation 5): unsupervised · L_U + supervised · L_S, of groups of predictions.
+    """The EM loss of the paper (its equation 5), unsupervised · L_U + supervised · L_S, from predictions.
 
-        L_U = -Σ_j Σ_k q_j(k) log p_j(k)        q: the posterior of the E-step, held fixed
+        L_U = -Σ_j Σ_k q_j(k) log p_j(k)        q: the posterior of the E-step, held constant
         L_S = -log Z = -log p(w | x)
 
-    Of groups that got into the data by what is known of them, as balanced bags do (`MultiInstance`, `share`), both have
-    log p(taken | x) added: what is modeled are the labels of groups that were taken.
+    For groups sampled conditional on their weak label, such as balanced bags (`MultiInstance`, `share`), both have
+    log p(selected | x) added: the model is of the labels of selected groups.
 
-    `log_probs` are the log-softmax outputs that are to be trained (the M-step); `e_log_probs` are those that the
-    posterior is computed from: another view of the same instances, a teacher, an earlier epoch. Without them the E-step
-    looks through the same eyes. Then, by Fisher's identity, L_U has the very gradient of L_S up to the reduction, and
-    EM is the likelihood: adding the two only scales it. EM is more than the likelihood when the eyes differ.
+    `log_probs` are the log-softmax outputs to train (the M-step view); `e_log_probs` are those that the posterior is
+    computed from (the E-step view): another view of the same instances, a teacher, an earlier epoch. By default both
+    are `log_probs`. Then, by Fisher's identity, L_U has the same gradient as L_S up to the reduction, and EM is maximum
+    likelihood: adding the two only scales it. EM differs from maximum likelihood if the views differ.
 
     `reduction="instance"` averages L_U over instances and L_S over groups, as the paper does; "group" averages both
     over groups, so that on the same predictions their gradients are equal. Impossible groups are left out (their number
-    is `posterior.num_impossible`) with a warning, once for each line that calls; if there are no others, the loss is 0.
+    is `posterior.num_impossible`) with a warning, once per calling line; if all are impossible, the loss is 0.
 
-    Predictions that do not sum to 1 over the classes, such as logits or probabilities, are refused. With
-    `normalized=False` they are logits, of which the log-softmax is taken here.
+    Predictions that do not sum to 1 over the classes, such as logits or probabilities, raise `DataError`. With
+    `normalized=False` they are logits, and their log-softmax is computed here.
 
-    `multiclass` is for knowledge about several classes at once (`ClassCounts`, `PresentClasses`): "per_class" is the
-    reduction of the paper, each class against the rest; "joint" keeps it exact; "tilted" takes the approximation that
-    costs no more for large groups; "auto" is exact while that is cheap, then approximate (`Posterior.error`).
+    `multiclass` is for weak labels about several classes (`ClassCounts`, `PresentClasses`): "per_class" is the
+    reduction of the paper, each class against the rest; "joint" is exact; "tilted" is an approximation that stays cheap
+    for large groups; "auto" is exact while that is cheap, then approximate (`Posterior.error`).
 
     >>> import torch
     >>> from glws.kinds import Proportions
@@ -104,15 +104,15 @@ def unchecked_em_loss(
     reduction: Reduction = "instance",
     multiclass: Multiclass = "auto",
 ) -> EMLoss:
-    """`em_loss` of predictions that are known to be log-softmax outputs, without its check and its warning.
+    """`em_loss` without its check and its warning, for predictions that are log-softmax outputs.
 
-    For methods: the check would make the host wait for a GPU, and training counts impossible groups itself.
+    For methods: the check would sync with the GPU, and training counts impossible groups itself.
     """
     if reduction not in ("instance", "group"):
         raise DataError(f'reduction must be "instance" or "group", found {reduction!r}')
     if multiclass == "per_class":
         if evidence is not None:
-            raise DataError('evidence about instances cannot be asked of each class by itself; use multiclass="joint"')
+            raise DataError('multiclass="per_class" does not take evidence about instances; use multiclass="joint"')
         log_probs, e_log_probs, weak, lengths = _per_class(log_probs, e_log_probs, weak, lengths)
     elif multiclass != "auto":
         weak = solved_by(weak, multiclass)
@@ -120,13 +120,18 @@ def unchecked_em_loss(
         fit = posterior = infer(log_probs, weak, lengths, evidence)
     else:
         fit, posterior = infer_two(log_probs, e_log_probs, weak, lengths, evidence)
-    guided = _unsupervised(log_probs, posterior, fit.log_selection, reduction)
-    fitted = _mean(-fit.log_likelihood, ~fit.impossible)
-    return EMLoss(_weighted((unsupervised, guided), (supervised, fitted)), guided, fitted, posterior)
+    unsupervised_loss = _unsupervised(log_probs, posterior, fit.log_selection, reduction)
+    supervised_loss = _mean(-fit.log_likelihood, ~fit.impossible)
+    return EMLoss(
+        _weighted((unsupervised, unsupervised_loss), (supervised, supervised_loss)),
+        unsupervised_loss,
+        supervised_loss,
+        posterior,
+    )
 
 
 def _weighted(*terms: tuple[float, Tensor]) -> Float[Tensor, ""]:
-    """Σ weight · value. What has no weight is left out, so that nothing is propagated back through it."""
+    """Σ weight · value. Terms of weight 0 are left out, so that they receive no backward pass."""
     parts = [value if weight == 1 else weight * value for weight, value in terms if weight]
     return torch.stack(parts).sum() if len(parts) > 1 else parts[0] if parts else 0.0 * terms[0][1]
 
@@ -134,7 +139,7 @@ def _weighted(*terms: tuple[float, Tensor]) -> Float[Tensor, ""]:
 def _unsupervised(
     log_probs: Tensor, posterior: Posterior, log_selection: Tensor | None, reduction: Reduction
 ) -> Float[Tensor, ""]:
-    """-Σ q log p + log p(taken | x) over the groups that are possible; 0 log 0 is 0."""
+    """-Σ q log p + log p(selected | x) over possible groups; 0 log 0 is 0."""
     target = posterior.marginals.to(log_probs.dtype)
     losses = -torch.where(target > 0, target * log_probs, 0.0).sum(2)
     if log_selection is not None:
@@ -146,7 +151,7 @@ def _unsupervised(
 
 
 def _mean(values: Tensor, counted: Tensor) -> Float[Tensor, ""]:
-    """The mean of the counted values, 0 if there are none; the others may be infinite."""
+    """The mean of the counted values, 0 if none is counted; the others may be infinite."""
     total = torch.where(counted, values, 0.0).sum()
     return total / counted.sum().clamp_min(1)
 
@@ -154,7 +159,7 @@ def _mean(values: Tensor, counted: Tensor) -> Float[Tensor, ""]:
 def _per_class(
     log_probs: Tensor, e_log_probs: Tensor | None, weak: Weak, lengths: Tensor | Sequence[int] | None
 ) -> tuple[Tensor, Tensor | None, Weak, Tensor | None]:
-    """The same question asked of each class against the rest."""
+    """The problem of each class against the rest."""
     parts = _multiclass(weak).per_class()
     classes = log_probs.shape[2]
     repeated = None if lengths is None else torch.as_tensor(lengths).repeat_interleave(classes)
@@ -164,7 +169,7 @@ def _per_class(
 
 
 def solved_by(weak: Weak, method: str) -> Weak:
-    """What is known, to be answered exactly ("joint") or by the approximation ("tilted")."""
+    """The same weak labels, solved exactly ("joint") or by the approximation ("tilted")."""
     solved: Weak = _multiclass(weak).solved_by("exact" if method == "joint" else method)
     return solved
 
@@ -176,5 +181,5 @@ def is_multiclass(weak: Weak) -> bool:
 
 def _multiclass(weak: Weak) -> Any:
     if not is_multiclass(weak):
-        raise DataError(f'{type(weak).__name__} says nothing about several classes at once; use multiclass="auto"')
+        raise DataError(f'{type(weak).__name__} is not about several classes at once; use multiclass="auto"')
     return weak

@@ -1,4 +1,4 @@
-"""Whether predictions are log-probabilities, and a warning for groups that they make impossible."""
+"""A check that predictions are log-probabilities, and a warning for impossible groups."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import torch
 from torch import Tensor
 
 from glws.errors import DataError
-from glws.inference import Posterior, check_log_probs, is_searched
+from glws.inference import Posterior, check_log_probs, may_read_values
 
 TOLERANCE = {torch.float16: 5e-2, torch.bfloat16: 5e-2}
-"""How far from 0 log Σ_k p(k) may be: rounding of a log-softmax; of all other types 1e-3."""
+"""Tolerance of |log Σ_k p(k)| by dtype: rounding of a log-softmax; 1e-3 for other types."""
 
 _WARNED: set[tuple[str, int]] = set()
 
 
 def normalized_log_probs(logits: Tensor) -> Tensor:
-    """The log-softmax over the classes; what is no tensor of them is left for `infer` to refuse."""
+    """The log-softmax over the classes; invalid input is returned unchanged, for `infer` to refuse."""
     check_log_probs(logits)
     return logits.log_softmax(-1)
 
 
 def check_normalized(views: Mapping[str, Tensor], lengths: Tensor | Sequence[int] | None) -> None:
-    """Raises `DataError` where predictions of a real instance do not sum to 1 over the classes.
+    """Raise `DataError` if predictions of an instance do not sum to 1 over the classes.
 
-    Instances that are ruled out altogether (-inf for every class), NaN and +inf are left for `infer`.
+    Padding, instances without a possible class (-inf for every class), NaN and +inf are left for `infer`.
 
     >>> check_normalized({"log_probs": torch.tensor([[[0.3, 0.7]]])}, None)
     Traceback (most recent call last):
@@ -36,7 +36,7 @@ def check_normalized(views: Mapping[str, Tensor], lengths: Tensor | Sequence[int
     """
     for name, view in views.items():
         check_log_probs(view, name)
-        if is_searched(view):
+        if may_read_values(view):
             _check_view(name, view.detach(), lengths)
 
 
@@ -58,7 +58,7 @@ def _check_view(name: str, view: Tensor, lengths: Tensor | Sequence[int] | None)
 
 
 def _real(totals: Tensor, lengths: Tensor | Sequence[int] | None) -> Tensor:
-    """The padding mask [groups, instances]; all of it where `lengths` do not fit, which `infer` refuses."""
+    """The padding mask [groups, instances]; all True if `lengths` do not fit, which `infer` refuses."""
     sizes = None if lengths is None else torch.as_tensor(lengths, device=totals.device)
     if sizes is None or sizes.shape != totals.shape[:1]:
         return torch.ones_like(totals, dtype=torch.bool)
@@ -66,8 +66,8 @@ def _real(totals: Tensor, lengths: Tensor | Sequence[int] | None) -> Tensor:
 
 
 def warn_impossible(posterior: Posterior) -> None:
-    """Warns of groups that are left out, once for each line outside this package that led here."""
-    if not is_searched(posterior.log_likelihood) or not posterior.num_impossible:
+    """Warn of impossible groups, once for each line outside this package that led here."""
+    if not may_read_values(posterior.log_likelihood) or not posterior.num_impossible:
         return
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "glws":

@@ -1,4 +1,4 @@
-"""Packages that only some readers need: loaded when used, and asked for by name when they are missing."""
+"""Optional packages, imported on use, with an error that names a missing one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from glws.errors import DataError
 
 
 def needed(module: str, package: str, purpose: str) -> Any:
-    """The module, or a `DataError` that says what to install and what for.
+    """The module, or a `DataError` with the package to install and its purpose.
 
     >>> needed("json", "nothing", "reading JSON").dumps([1])
     '[1]'

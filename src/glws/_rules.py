@@ -1,4 +1,4 @@
-"""Rules for the fields of a configuration: what a value must be, in words, and whether it is."""
+"""Rules for the fields of a configuration: the allowed values, in words and as a test."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from glws._messages import hint
 from glws.errors import ConfigError
 
 Rule = tuple[str, Callable[[Any], bool]]
-"""What a value must be, in words, and whether it is."""
+"""The allowed values, in words and as a test."""
 
 
 def whole(least: int) -> Rule:
-    """An integer of at least so much."""
+    """An integer of at least `least`."""
     return f"an integer >= {least}", lambda value: _is_int(value) and value >= least
 
 
 def real(least: float, *, above: bool = False, below: float | None = None) -> Rule:
-    """A finite number of at least so much (above it), and below a limit if there is one."""
+    """A finite number of at least `least` (or above it), and below a limit if there is one."""
     words = f"a number {'>' if above else '>='} {least:g}" + ("" if below is None else f" and < {below:g}")
     return (
         words,
@@ -47,7 +47,7 @@ def text() -> Rule:
 
 
 def several(rule: Rule) -> Rule:
-    """A list of such values."""
+    """A list of values that each follow the rule."""
     return (
         f"a list of values, each {rule[0]}",
         lambda value: isinstance(value, list | tuple) and all(rule[1](item) for item in value),
@@ -55,7 +55,7 @@ def several(rule: Rule) -> Rule:
 
 
 def pair(rule: Rule) -> Rule:
-    """Two such values."""
+    """Two values that each follow the rule."""
     return (
         f"two values, each {rule[0]}",
         lambda value: isinstance(value, list | tuple) and len(value) == 2 and all(rule[1](item) for item in value),
@@ -63,7 +63,7 @@ def pair(rule: Rule) -> Rule:
 
 
 def parts_of_one() -> Rule:
-    """Numbers that are a whole together."""
+    """Positive numbers that sum to 1."""
     _, are_positive = several(real(0, above=True))
     return (
         "a list of numbers > 0 that add up to 1",
@@ -72,12 +72,12 @@ def parts_of_one() -> Rule:
 
 
 def either(first: Rule, second: Rule) -> Rule:
-    """One or the other."""
+    """A value that follows one of two rules."""
     return f"{first[0]}, or {second[0]}", lambda value: first[1](value) or second[1](value)
 
 
 def nothing_or(rule: Rule) -> Rule:
-    """Such a value, or null."""
+    """A value that follows the rule, or null."""
     return f"{rule[0]}, or null", lambda value: value is None or rule[1](value)
 
 
@@ -96,7 +96,7 @@ def checked(default: Any, rule: Rule) -> Any:
 
 
 def check(config: Any, section: str) -> None:
-    """Raises `ConfigError` for the first field whose value breaks its rule."""
+    """Raise `ConfigError` for the first field whose value breaks its rule."""
     for item in fields(config):
         words, holds = item.metadata["rule"]
         value = getattr(config, item.name)
@@ -105,7 +105,7 @@ def check(config: Any, section: str) -> None:
 
 
 def rule_of(annotation: Any) -> Rule:
-    """The rule that a type says: for options of functions and classes that carry no rules of their own.
+    """The rule that a type implies, for options of functions and classes without rules of their own.
 
     >>> rule_of(Literal["a", "b"] | None)[0]
     'one of a, b, or null'
@@ -136,12 +136,12 @@ def number() -> Rule:
 
 
 def options() -> Rule:
-    """Names and values."""
+    """A mapping from names to values."""
     return "names and values", lambda value: isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
 
 
 def view_name() -> Rule:
-    """A view of the instances, or another draw of one."""
+    """The name of a view, or of another sample of one."""
     pattern = re.compile(r"plain|(weak|strong)(_[1-9]\d*)?")
     return (
         "plain, weak or strong, or another draw such as weak_2",
@@ -150,13 +150,13 @@ def view_name() -> Rule:
 
 
 def check_name(what: str, name: str, known: Mapping[str, Any]) -> None:
-    """Raises `ConfigError` for a name that is not known, with the nearest one that is."""
+    """Raise `ConfigError` for an unknown name, with the nearest known one."""
     if name not in known:
         raise ConfigError(f"no {what} is called {name!r}; {hint(name, known)}")
 
 
 def check_keys(found: Mapping[str, Any], known: Mapping[str, Any] | list[str], section: str) -> None:
-    """Raises `ConfigError` for a key that is not known, with the nearest one that is."""
+    """Raise `ConfigError` for an unknown key, with the nearest known one."""
     for key in found:
         if key not in known:
             where = f"{section}." if section else ""

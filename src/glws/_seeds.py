@@ -1,4 +1,4 @@
-"""Numbers to seed with: a function of what they are for, so that nothing random has to be remembered."""
+"""Seeds derived from a seed and a purpose, so that no random state needs to be stored."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 
 def derived_seed(seed: int, *purpose: int | str) -> int:
-    """A number of 63 bits that depends on the seed and on what it is for, and looks like chance otherwise.
+    """A pseudo-random number of 63 bits that depends on the seed and the purpose only.
 
     >>> derived_seed(0, "order", 3) == derived_seed(0, "order", 3) != derived_seed(0, "order", 4)
     True

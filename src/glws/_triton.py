@@ -1,4 +1,4 @@
-"""The language of the kernels, or stand-ins that let their modules be imported where there is no Triton."""
+"""Triton's language for kernels, or stand-ins that make their modules importable without Triton."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 try:
     import triton
     from triton import language as tl
-except ImportError:  # the kernels can then be read, not run
+except ImportError:  # the kernels can then be imported, not run
     triton = tl = None
 
 __all__ = ["Block", "Number", "Pointer", "constant", "jit", "tl"]
 
-# What a kernel is given: a pointer to the first element of a tensor, or a number.
+# An argument of a kernel: a pointer to the first element of a tensor, or a number.
 Pointer = Any
 Number = Any
-# What a kernel computes with: a block of numbers.
+# The values in a kernel: blocks of numbers.
 Block = Any
 
 

@@ -1,4 +1,4 @@
-"""How good a model is: with true labels, and without any."""
+"""Evaluation of a model: with true labels, and without."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ NUM_BINS = 15
 class Scores:
     """Scores against true labels, all between 0 and 1.
 
-    accuracy: the share of right predictions. balanced_accuracy: the mean over the classes that occur of the share of
-    each that is right (`per_class`, None for a class that does not occur). matched_accuracy: the accuracy after the
-    best renaming of the predicted classes, for labels that are known only up to their names; never a substitute for the
-    plain one. calibration_error: the mean distance between confidence and accuracy over `NUM_BINS` bins. auc: the
+    accuracy: the share of correct predictions. balanced_accuracy: the mean over the classes that occur of the share of
+    correct predictions (`per_class`, None for a class that does not occur). matched_accuracy: the accuracy after the
+    best renaming of the predicted classes, for labels that are identifiable up to permutation; never a substitute for
+    accuracy. calibration_error: the mean distance between confidence and accuracy over `NUM_BINS` bins. auc: the
     area under the ROC curve of class 1, for two classes; None if only one occurs.
     """
 
@@ -42,7 +42,7 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class ReliabilityCurve:
-    """For each bin of confidence: its mean confidence, its accuracy, and how many predictions fell into it."""
+    """Mean confidence, accuracy and number of predictions of each bin of confidence."""
 
     confidence: npt.NDArray[np.float64]
     accuracy: npt.NDArray[np.float64]
@@ -50,14 +50,14 @@ class ReliabilityCurve:
 
 
 def scores(log_probs: Float[Tensor, "instances classes"], labels: Int[Tensor, "instances"]) -> Scores:
-    """How good predictions are against true labels; instances with label -1 are left out.
+    """Scores of predictions against true labels; instances with label -1 are left out.
 
     >>> log_probs = torch.tensor([[0.9, 0.1], [0.6, 0.4], [0.3, 0.7], [0.8, 0.2]]).log()
     >>> answer = scores(log_probs, torch.tensor([0, 1, 1, 0]))
     >>> answer.accuracy, answer.per_class, answer.auc
     (0.75, (1.0, 0.5), 1.0)
     """
-    probs, truth = _known(log_probs, labels)
+    probs, truth = _checked_labels(log_probs, labels)
     predicted = probs.argmax(1)
     table = confusion(predicted, truth, probs.shape[1])
     recalls = [float(row[k] / row.sum()) if row.sum() else None for k, row in enumerate(table)]
@@ -75,10 +75,10 @@ def scores(log_probs: Float[Tensor, "instances classes"], labels: Int[Tensor, "i
 def balanced_posterior(
     log_probs: Float[Tensor, "instances classes"], shares: Float[Tensor, "classes"] | Sequence[float] | None
 ) -> Float[Tensor, "instances classes"]:
-    """Predictions as if all classes were as frequent: p(k | x) / share(k), normalized; as they are without `shares`.
+    """Predictions for balanced classes, p(k | x) / share(k), normalized; unchanged without `shares`.
 
-    The likeliest class is then that which makes x likeliest, and of all decisions the one with the best balanced
-    accuracy, if the predictions are right about classes of these shares.
+    The most likely class is then the one under which x is most likely. This decision has the best balanced accuracy
+    if the predictions are right about classes of these shares.
 
     >>> balanced_posterior(torch.tensor([[0.8, 0.2]]).log(), torch.tensor([0.9, 0.1])).exp()
     tensor([[0.3077, 0.6923]])
@@ -88,7 +88,7 @@ def balanced_posterior(
     return (log_probs - torch.as_tensor(shares).to(log_probs).log()).log_softmax(-1)
 
 
-def _known(log_probs: Tensor, labels: Tensor) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+def _checked_labels(log_probs: Tensor, labels: Tensor) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
     if log_probs.ndim != 2 or labels.shape != log_probs.shape[:1]:
         raise DataError(
             f"expected log_probs [instances, classes] and labels [instances], "
@@ -96,7 +96,7 @@ def _known(log_probs: Tensor, labels: Tensor) -> tuple[npt.NDArray[np.float64], 
         )
     truth = labels.detach().cpu().numpy()
     if truth.size and truth.max() >= log_probs.shape[1]:
-        raise DataError(f"label {truth.max()} is not one of 0..{log_probs.shape[1] - 1}")
+        raise DataError(f"label {truth.max()} must be in 0..{log_probs.shape[1] - 1}")
     if not np.any(truth >= 0):
         raise DataError("there are no true labels to compare with")
     probs = log_probs.detach().double().softmax(1).cpu().numpy()
@@ -106,13 +106,13 @@ def _known(log_probs: Tensor, labels: Tensor) -> tuple[npt.NDArray[np.float64], 
 def confusion(
     predicted: npt.NDArray[np.int64], truth: npt.NDArray[np.int64], num_classes: int
 ) -> npt.NDArray[np.int64]:
-    """How many instances of each true class (rows) were predicted as each class (columns)."""
+    """Number of instances of each true class (rows) that were predicted as each class (columns)."""
     table = np.bincount(truth * num_classes + predicted, minlength=num_classes**2)
     return table.reshape(num_classes, num_classes)
 
 
 def matched_accuracy(table: npt.NDArray[np.int64]) -> float:
-    """The accuracy after the one-to-one renaming of predicted classes that makes it largest."""
+    """The accuracy after the best one-to-one renaming of predicted classes."""
     from scipy.optimize import linear_sum_assignment
 
     rows, columns = linear_sum_assignment(table, maximize=True)
@@ -123,7 +123,7 @@ def reliability_curve(
     log_probs: Float[Tensor, "instances classes"], labels: Int[Tensor, "instances"]
 ) -> ReliabilityCurve:
     """Confidence against accuracy, in bins of equal width; empty bins are left out."""
-    probs, truth = _known(log_probs, labels)
+    probs, truth = _checked_labels(log_probs, labels)
     confidence = probs.max(1)
     place = np.minimum((confidence * NUM_BINS).astype(np.int64), NUM_BINS - 1)
     count = np.bincount(place, minlength=NUM_BINS)
@@ -148,11 +148,11 @@ def _auc(probs: npt.NDArray[np.float64], truth: npt.NDArray[np.int64]) -> float 
 
 @dataclass(frozen=True)
 class WeakScores:
-    """Scores that need no true label, of groups that were held out.
+    """Scores of held-out groups that need no true labels.
 
-    log_likelihood: mean over groups of log p(w | x), the impossible left out; per_instance: the same sum over the
-    number of instances. entropy: mean over instances of the entropy of the posterior, in nats. impossible: how many
-    groups the predictions rule out. approximation_error: how far a posterior may be off; 0 if all are exact.
+    log_likelihood: mean over groups of log p(w | x), without impossible ones; per_instance: the same sum divided by the
+    number of instances. entropy: mean over instances of the entropy of the posterior, in nats. impossible: number of
+    groups that the predictions rule out. approximation_error: estimated error of a posterior; 0 if all are exact.
     """
 
     log_likelihood: float
@@ -163,7 +163,7 @@ class WeakScores:
 
 
 def weak_scores(posterior: Posterior) -> WeakScores:
-    """How well predictions explain weak labels, and how much they leave open.
+    """How well predictions explain weak labels, and how uncertain the posterior is.
 
     >>> from glws import infer
     >>> from glws.automata import exactly
@@ -189,11 +189,11 @@ BLOCKS = 20
 
 @dataclass(frozen=True)
 class BagAccuracy:
-    """An estimate of the accuracy on single instances from what is known of bags alone.
+    """An estimate of the accuracy on single instances from the weak labels of bags.
 
-    accuracy: the share of right predictions. balanced_accuracy: the mean over the classes; None where it cannot be had.
-    standard_error: of the accuracy, by leaving out a twentieth of the bags at a time. An estimate can lie a
-    little above 1: it is unbiased.
+    accuracy: the share of correct predictions. balanced_accuracy: the mean over the classes; None if not available.
+    standard_error: of the accuracy, by leaving out a twentieth of the bags at a time. An estimate can be slightly above
+    1: it is unbiased.
     """
 
     accuracy: float
@@ -202,14 +202,14 @@ class BagAccuracy:
 
 
 def accuracy_from_counts(predicted: Int[Tensor, "bags classes"], counts: Int[Tensor, "bags classes"]) -> BagAccuracy:
-    """How good predictions are, from how often each class is predicted in each bag, and how often it occurs there.
+    """Estimate accuracy from the predicted and the true count of each class in each bag.
 
-    Of an instance of class j class k is predicted with probability M_jk, whatever bag it is in, so that
+    An instance of class j is predicted as class k with probability M_jk, whatever its bag, so that
 
         E[predicted_b] = counts_b M
 
-    and least squares over bags give M, without bias; its diagonal are the recalls. In bags of one instance this is the
-    confusion matrix itself. Classes that never occur are left out.
+    and least squares over bags estimate M, without bias; its diagonal holds the recalls. For bags of one instance this
+    is the confusion matrix itself. Classes that never occur are left out.
 
     >>> true = torch.tensor([[2, 0], [0, 2], [1, 1], [1, 1]]).repeat(5, 1)
     >>> seen = torch.tensor([[2, 0], [1, 1], [1, 1], [1, 1]]).repeat(5, 1)
@@ -218,27 +218,27 @@ def accuracy_from_counts(predicted: Int[Tensor, "bags classes"], counts: Int[Ten
     """
     _check_bags(predicted, counts)
 
-    def found(chosen: Tensor) -> tuple[float, float]:
-        known, seen = counts[chosen].double(), predicted[chosen].double()
-        recalls = torch.linalg.lstsq(known, seen, driver="gelsd").solution.diagonal()
-        often = known.sum(0)
+    def estimate(chosen: Tensor) -> tuple[float, float]:
+        true_counts, seen = counts[chosen].double(), predicted[chosen].double()
+        recalls = torch.linalg.lstsq(true_counts, seen, driver="gelsd").solution.diagonal()
+        often = true_counts.sum(0)
         return float((often * recalls).sum() / often.sum()), float(recalls[often > 0].mean())
 
-    accuracy, balanced = found(torch.arange(len(counts)))
-    return BagAccuracy(accuracy, balanced, _jackknife(lambda chosen: found(chosen)[0], len(counts)))
+    accuracy, balanced = estimate(torch.arange(len(counts)))
+    return BagAccuracy(accuracy, balanced, _jackknife(lambda chosen: estimate(chosen)[0], len(counts)))
 
 
 def accuracy_from_presence(
     predicted: Int[Tensor, "bags classes"], present: Bool[Tensor, "bags classes"]
 ) -> BagAccuracy:
-    """How good predictions are, from how often each class is predicted in each bag, and which classes occur there.
+    """Estimate accuracy from predicted counts of classes and the classes that occur in each bag.
 
-    Every mistake is a class predicted where it is not, and in a bag without class k all that is predicted as k is
-    wrong. With r_k the share of it in those bags, and π_k the share of class k among all instances,
+    Every mistake is a class predicted where it does not occur, and in a bag without class k all predictions of k are
+    wrong. With r_k the share of k in the predictions for those bags, and π_k the share of class k among all instances,
 
         accuracy = 1 - Σ_k (1 - π_k) r_k
 
-    if members of a bag are drawn independently. π_k is what makes Σ_b (1 - π_k)^size_b the number of bags without k.
+    if members of a bag are independent. π_k solves Σ_b (1 - π_k)^size_b = number of bags without k.
 
     >>> present = torch.tensor([[True, False], [False, True], [True, True], [True, True]]).repeat(5, 1)
     >>> seen = torch.tensor([[3, 1], [0, 4], [2, 2], [1, 3]]).repeat(5, 1)
@@ -248,19 +248,19 @@ def accuracy_from_presence(
     _check_bags(predicted, present)
     if bool(present.all(0).any()):
         name = int(present.all(0).nonzero()[0])
-        raise DataError(f"class {name} is in every bag, so nothing says where it is predicted wrongly")
+        raise DataError(f"class {name} is in every bag, so its wrong predictions cannot be counted")
 
-    def found(chosen: Tensor) -> float:
+    def estimate(chosen: Tensor) -> float:
         seen, absent = predicted[chosen].double(), ~present[chosen]
         sizes = seen.sum(1, keepdim=True)
         wrong = (seen * absent).sum(0) / (sizes * absent).sum(0).clamp_min(1)
         return 1 - float(((1 - _shares_by_absence(absent, sizes)) * wrong).sum())
 
-    return BagAccuracy(found(torch.arange(len(present))), None, _jackknife(found, len(present)))
+    return BagAccuracy(estimate(torch.arange(len(present))), None, _jackknife(estimate, len(present)))
 
 
 def _shares_by_absence(absent: Tensor, sizes: Tensor) -> Float[Tensor, "classes"]:
-    """π with Σ_b (1 - π)^size_b = bags without the class, for each class, by halving an interval."""
+    """π with Σ_b (1 - π)^size_b = bags without the class, for each class, by bisection."""
     low, high = torch.zeros(absent.shape[1]).double(), torch.ones(absent.shape[1]).double()
     for _ in range(50):
         middle = (low + high) / 2
@@ -278,7 +278,7 @@ def _jackknife(estimate: Callable[[Tensor], float], bags: int) -> float:
 
 
 def bags_needed(num_classes: int) -> int:
-    """So many bags tell an accuracy: ten times as many as classes. Of fewer its error is too large to be of use.
+    """Number of bags for a useful estimate of accuracy: ten times the number of classes.
 
     >>> bags_needed(2)
     20
@@ -286,9 +286,9 @@ def bags_needed(num_classes: int) -> int:
     return 10 * num_classes
 
 
-def _check_bags(predicted: Tensor, known: Tensor) -> None:
-    if predicted.shape != known.shape:
-        raise DataError(f"{tuple(predicted.shape)} predictions do not fit {tuple(known.shape)} of what is known")
-    if len(known) < bags_needed(known.shape[1]):
-        wanted = f"{bags_needed(known.shape[1])} of them for {known.shape[1]} classes"
-        raise DataError(f"an accuracy from bags needs at least {wanted}, found {len(known)}")
+def _check_bags(predicted: Tensor, facts: Tensor) -> None:
+    if predicted.shape != facts.shape:
+        raise DataError(f"predictions of shape {tuple(predicted.shape)} do not fit bags of shape {tuple(facts.shape)}")
+    if len(facts) < bags_needed(facts.shape[1]):
+        wanted = f"{bags_needed(facts.shape[1])} of them for {facts.shape[1]} classes"
+        raise DataError(f"an accuracy from bags needs at least {wanted}, found {len(facts)}")

@@ -1,4 +1,4 @@
-"""Checks for kinds of weak labels, in the spirit of scikit-learn's `check_estimator`: one line tests a new kind.
+"""Checks for kinds of weak labels, like scikit-learn's `check_estimator`: one line tests a new kind.
 
 from glws.testing import check_supervision
 check_supervision(MyWeakLabels(...), lengths=[3, 1, 4])
@@ -23,7 +23,7 @@ EXTREMES = (1e4, -1e4, 1e30, -1e30, -math.inf, 5e-324, 3.4e38, -3.4e38)
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """Weak labels, the lengths of their groups, and predictions that are alike nowhere."""
+    """Weak labels, the lengths of their groups, and random asymmetric predictions."""
 
     weak: AbstractSupervision
     lengths: list[int]
@@ -31,11 +31,11 @@ class Case:
     seed: int
 
     def generator(self) -> torch.Generator:
-        """Fresh, reproducible randomness for one check."""
+        """A new random generator with the seed of the case."""
         return torch.Generator().manual_seed(self.seed)
 
     def infer(self, log_probs: Tensor | None = None, engine: str = "auto") -> Posterior:
-        """The answer for these predictions, or for others of the same shape."""
+        """The posterior for these predictions, or for others of the same shape."""
         return self.weak.infer(self.log_probs if log_probs is None else log_probs, self.lengths, engine=engine)
 
     def labelings(self, group: int) -> list[tuple[int, ...]]:
@@ -44,9 +44,9 @@ class Case:
 
 
 def check_supervision(weak: AbstractSupervision, lengths: Sequence[int], seed: int = 0) -> list[str]:
-    """Runs every check on weak labels of groups with these lengths; returns the names of the checks that were run.
+    """Run every check on weak labels of groups with these lengths; return the names of the checks.
 
-    Raises `AssertionError`, naming the check and what broke. Keep groups short: all K^L labelings are written down.
+    Raises `AssertionError` with the check and its failure. Keep groups short: all K^L labelings are listed.
     """
     sizes = [int(length) for length in lengths]
     generator = torch.Generator().manual_seed(seed)
@@ -87,23 +87,23 @@ def check_data_check_passes(case: Case) -> None:
 
 
 def check_narrowed_classes_are_those_of_the_definition(case: Case) -> None:
-    """`.narrowed` leaves the classes that some allowed labeling of positive weight has, and knows when none is left."""
+    """`.narrowed` leaves the classes of allowed labelings of positive weight, and detects infeasible groups."""
     members, generator = sum(case.lengths), case.generator()
     for share in (0.5, 0.8, 1.0):
         allowed = torch.rand(members, case.weak.num_classes, generator=generator) < share
         found = case.weak.narrowed(allowed, torch.tensor(case.lengths, dtype=torch.int64))
         rows = torch.split(allowed, case.lengths)
         for group, (own, left) in enumerate(zip(rows, torch.split(found.allowed, case.lengths), strict=True)):
-            wanted, possible = _satisfying(case, group, own)
+            expected, possible = _satisfying(case, group, own)
             if bool(found.decided[group]):
                 assert bool(found.possible[group]) == possible, f"group {group} is possible: {possible}"
-                assert not possible or torch.equal(left, wanted), f"group {group} leaves {wanted.tolist()}"
+                assert not possible or torch.equal(left, expected), f"group {group} leaves {expected.tolist()}"
             assert bool(found.possible[group]) or not possible, f"group {group} is possible"
-            assert bool((left | ~wanted).all()) or not possible, f"group {group} leaves {wanted.tolist()}"
+            assert bool((left | ~expected).all()) or not possible, f"group {group} leaves {expected.tolist()}"
 
 
 def _satisfying(case: Case, group: int, allowed: Tensor) -> tuple[Tensor, bool]:
-    """The classes that allowed labelings of positive weight have at each instance, and whether there is one."""
+    """The classes that allowed labelings of positive weight have at each instance, and whether one exists."""
     left, possible = torch.zeros_like(allowed), False
     for labels in case.labelings(group):
         is_allowed = all(bool(allowed[place, label]) for place, label in enumerate(labels))
@@ -114,10 +114,10 @@ def _satisfying(case: Case, group: int, allowed: Tensor) -> tuple[Tensor, bool]:
 
 
 def check_repr_and_description_are_one_line(case: Case) -> None:
-    """Messages and logs stay readable."""
+    """`repr` and descriptions are one line, so that messages and logs stay readable."""
     names = [f"name {number}" for number in range(case.weak.num_classes)]
-    known = [case.weak.describe(0), case.weak.describe(0, names)] if case.lengths else []
-    for text in (*known, type(case.weak).__name__):
+    descriptions = [case.weak.describe(0), case.weak.describe(0, names)] if case.lengths else []
+    for text in (*descriptions, type(case.weak).__name__):
         assert "\n" not in text, f"more than one line: {text!r}"
 
 
@@ -128,7 +128,7 @@ def check_copies_mean_the_same(case: Case) -> None:
 
 
 def check_moving_to_a_device_changes_nothing(case: Case) -> None:
-    """`.to` keeps the meaning."""
+    """`.to` leaves the answers unchanged."""
     moved = case.weak.to("cpu").infer(case.log_probs, case.lengths)
     assert torch.equal(case.infer().marginals, moved.marginals), "moved weak labels answer differently"
 
@@ -138,13 +138,13 @@ def check_automaton_has_the_weights_of_the_definition(case: Case) -> None:
     for group in range(len(case.weak)):
         automaton = case.weak.automaton(group, case.lengths[group])
         for labels in case.labelings(group):
-            found, wanted = automaton.log_weight(labels), case.weak.log_weight(group, labels)
-            close = found == wanted or abs(found - wanted) < 1e-9
-            assert close, f"group {group}, labels {labels}: log-weight {found}, by definition {wanted}"
+            found, expected = automaton.log_weight(labels), case.weak.log_weight(group, labels)
+            close = found == expected or abs(found - expected) < 1e-9
+            assert close, f"group {group}, labels {labels}: log-weight {found}, by definition {expected}"
 
 
 def check_answer_is_the_sum_over_labelings(case: Case) -> None:
-    """R1: log Z and q from `log_weight` alone, without any automaton."""
+    """R1: log Z and q are those of the definition by `log_weight`, without any automaton."""
     answer = case.infer()
     for group, length in enumerate(case.lengths):
         labelings = case.labelings(group)
@@ -155,22 +155,22 @@ def check_answer_is_the_sum_over_labelings(case: Case) -> None:
         if total.max() > -math.inf:
             share = total.softmax(0)
             for j, k in product(range(length), range(case.weak.num_classes)):
-                wanted = sum((share[i] for i, y in enumerate(labelings) if y[j] == k), torch.zeros(()))
-                _close(answer.marginals[group, j, k], wanted, 1e-9, f"marginal of group {group}, {j}, {k}")
+                expected = sum((share[i] for i, y in enumerate(labelings) if y[j] == k), torch.zeros(()))
+                _close(answer.marginals[group, j, k], expected, 1e-9, f"marginal of group {group}, {j}, {k}")
 
 
 def check_engines_agree(case: Case) -> None:
-    """The fast path, the trellis and the oracle."""
+    """The fast engine, the trellis and enumeration agree."""
     for engine in ("trellis", "enumeration"):
         _same_answer(case.infer(), case.infer(engine=engine), 1e-9)
 
 
 def check_posteriors_sum_to_one(case: Case) -> None:
-    """Σ_k q_j(k) = 1 for real instances of possible groups, 0 elsewhere."""
+    """Σ_k q_j(k) = 1 for instances of possible groups, 0 elsewhere."""
     answer = case.infer()
     real = torch.arange(case.log_probs.shape[1]) < torch.tensor(case.lengths)[:, None]
-    wanted = (real & ~answer.impossible[:, None]).double()
-    _close(answer.marginals.sum(-1), wanted, 1e-9, "sum of a posterior")
+    expected = (real & ~answer.impossible[:, None]).double()
+    _close(answer.marginals.sum(-1), expected, 1e-9, "sum of a posterior")
 
 
 def check_gradient_is_the_posterior(case: Case) -> None:
@@ -183,18 +183,18 @@ def check_gradient_is_the_posterior(case: Case) -> None:
 
 
 def check_finite_differences_agree(case: Case) -> None:
-    """The gradient is that of log Z itself, in a random direction."""
+    """The gradient agrees with finite differences of log Z in a random direction."""
     direction = torch.randn(case.log_probs.shape, generator=case.generator(), dtype=torch.float64)
     step = 1e-5
     ahead, behind = (case.infer(case.log_probs + sign * step * direction).log_z for sign in (1, -1))
     slope = (ahead - behind) / (2 * step)
-    wanted = (case.infer().marginals * direction).sum((1, 2))
+    expected = (case.infer().marginals * direction).sum((1, 2))
     possible = ~case.infer().impossible
-    _close(slope[possible], wanted[possible], 1e-6, "slope")
+    _close(slope[possible], expected[possible], 1e-6, "slope")
 
 
 def check_padding_does_not_matter(case: Case) -> None:
-    """Whatever stands in padding, NaN included."""
+    """Answers do not depend on padding, NaN included."""
     real = torch.arange(case.log_probs.shape[1] + 2) < torch.tensor(case.lengths)[:, None]
     wider = torch.nn.functional.pad(case.log_probs, (0, 0, 0, 2))
     garbage = case.infer(torch.where(real[:, :, None], wider, math.nan))
@@ -204,7 +204,7 @@ def check_padding_does_not_matter(case: Case) -> None:
 
 
 def check_other_groups_do_not_matter(case: Case) -> None:
-    """A group alone has the answer it has in company, in any order."""
+    """The answer of a group does not depend on the other groups or their order."""
     answer = case.infer()
     order = torch.randperm(len(case.weak), generator=case.generator())
     sizes = [case.lengths[group] for group in order.tolist()]
@@ -217,19 +217,19 @@ def check_other_groups_do_not_matter(case: Case) -> None:
 
 
 def check_scale_of_predictions_moves_only_the_likelihood(case: Case) -> None:
-    """Predictions need not be normalized."""
+    """Scaling the predictions changes the likelihood only."""
     if not case.log_probs.shape[1]:
         return
     shift = torch.randn(case.log_probs.shape[:2], generator=case.generator(), dtype=torch.float64)
     real = torch.arange(case.log_probs.shape[1]) < torch.tensor(case.lengths)[:, None]
     moved, answer = case.infer(case.log_probs + shift[:, :, None]), case.infer()
-    wanted = answer.log_z + torch.where(real, shift, 0.0).sum(1)
-    _close(moved.log_z, wanted, 1e-9, "log Z of scaled predictions")
+    expected = answer.log_z + torch.where(real, shift, 0.0).sum(1)
+    _close(moved.log_z, expected, 1e-9, "log Z of scaled predictions")
     _close(moved.marginals, answer.marginals, 1e-9, "marginals of scaled predictions")
 
 
 def check_evidence_multiplies_predictions(case: Case) -> None:
-    """Evidence beside the predictions is the same as evidence within them."""
+    """Evidence has the same effect as evidence multiplied into the predictions."""
     evidence = torch.randn(case.log_probs.shape, generator=case.generator(), dtype=torch.float64)
     beside = case.weak.infer(case.log_probs, case.lengths, evidence)
     _same_answer(beside, case.infer(case.log_probs + evidence), 1e-9)
@@ -246,14 +246,14 @@ def check_certain_predictions_stay(case: Case) -> None:
     assert log_probs.grad is not None
     assert bool(log_probs.grad.isfinite().all()), "gradient is not finite at hard zeros"
     for group, length in enumerate(case.lengths):
-        wanted = case.weak.log_weight(group, labels[group, :length].tolist())
-        _close(answer.log_z[group].detach(), torch.tensor(wanted, dtype=torch.float64), 1e-9, "log Z")
-        rows = sure[group, :length] if wanted > -math.inf else torch.zeros_like(sure[group, :length])
+        expected = case.weak.log_weight(group, labels[group, :length].tolist())
+        _close(answer.log_z[group].detach(), torch.tensor(expected, dtype=torch.float64), 1e-9, "log Z")
+        rows = sure[group, :length] if expected > -math.inf else torch.zeros_like(sure[group, :length])
         _close(answer.marginals[group, :length], rows, 1e-9, "posterior of a certain prediction")
 
 
 def check_single_precision_is_close(case: Case) -> None:
-    """float32 in, float32 out, near the float64 answer on the same numbers."""
+    """float32 in, float32 out, close to the float64 answer on the same numbers."""
     rounded = case.log_probs.float()
     answer = case.infer(rounded)
     assert answer.marginals.dtype == torch.float32, f"float32 became {answer.marginals.dtype}"
@@ -270,7 +270,7 @@ def check_half_precision_is_close(case: Case) -> None:
 
 
 def check_extreme_predictions_give_no_nan(case: Case) -> None:
-    """R9: not one NaN, and finite gradients, whatever the predictions."""
+    """R9: no NaN, and finite gradients, for extreme predictions."""
     for dtype in (torch.float64, torch.float32):
         for trial in range(20):
             generator = torch.Generator().manual_seed(case.seed + trial)
@@ -286,7 +286,7 @@ def check_extreme_predictions_give_no_nan(case: Case) -> None:
 
 
 def check_nan_predictions_are_refused(case: Case) -> None:
-    """NaN in a real instance raises before anything is computed."""
+    """NaN outside padding raises before anything is computed."""
     group = next((g for g, length in enumerate(case.lengths) if length), None)
     if group is None:
         return
@@ -297,11 +297,11 @@ def check_nan_predictions_are_refused(case: Case) -> None:
         case.infer(broken)
     except ValueError as error:
         message = str(error)
-    assert f"group {group}, instance 0" in message, f"NaN in a real instance: expected its place, found {message!r}"
+    assert f"group {group}, instance 0" in message, f"NaN outside padding: expected its place, found {message!r}"
 
 
 def check_mode_and_samples_are_possible(case: Case) -> None:
-    """The most likely labeling has the highest score of all, and samples satisfy w."""
+    """The mode has the highest score of all labelings, and samples satisfy w."""
     answer = case.infer()
     modes, samples = answer.mode(), answer.sample(3, case.generator())
     for group, length in enumerate(case.lengths):
@@ -315,12 +315,12 @@ def check_mode_and_samples_are_possible(case: Case) -> None:
 
         best = max(score(labels) for labels in case.labelings(group))
         assert score(modes[group, :length].tolist()) >= best - 1e-9, f"group {group}: the mode is not the best labeling"
-        for drawn in samples[:, group, :length].tolist():
-            assert case.weak.log_weight(group, drawn) > -math.inf, f"group {group}: drew the impossible {drawn}"
+        for sample in samples[:, group, :length].tolist():
+            assert case.weak.log_weight(group, sample) > -math.inf, f"group {group}: impossible sample {sample}"
 
 
 def check_entropy_is_that_of_the_labelings(case: Case) -> None:
-    """`Posterior.entropy` against the definition."""
+    """`Posterior.entropy` agrees with the definition."""
     answer = case.infer()
     entropies = answer.entropy()
     for group in range(len(case.weak)):
@@ -330,21 +330,21 @@ def check_entropy_is_that_of_the_labelings(case: Case) -> None:
             for y in case.labelings(group)
         ]
         share = torch.tensor(scores, dtype=torch.float64).softmax(0).nan_to_num(0.0)
-        wanted = torch.special.entr(share).sum()
-        _close(entropies[group], wanted, 1e-9, f"entropy of group {group}")
+        expected = torch.special.entr(share).sum()
+        _close(entropies[group], expected, 1e-9, f"entropy of group {group}")
 
 
-def check_what_is_known_exactly_is_so_in_every_labeling(case: Case) -> None:
-    """`known_counts` and `known_presence`, where there are any, are those of all labelings that can be."""
+def check_known_counts_hold_in_every_labeling(case: Case) -> None:
+    """`known_counts` and `known_presence`, if any, hold in every labeling of positive weight."""
     counts, present = case.weak.known_counts(torch.tensor(case.lengths)), case.weak.known_presence()
     if counts is None and present is None:
         return
     for group, labels in [(number, y) for number in range(len(case.weak)) for y in case.labelings(number)]:
         if case.weak.log_weight(group, labels) > -math.inf:
             found = torch.bincount(torch.tensor(labels, dtype=torch.int64), minlength=case.weak.num_classes)
-            for known, wanted in ((counts, found), (present, found > 0)):
-                agrees = known is None or torch.equal(known[group], wanted)
-                assert agrees, f"group {group} may be {labels}, which is not what is said to be known"
+            for stated, expected in ((counts, found), (present, found > 0)):
+                agrees = stated is None or torch.equal(stated[group], expected)
+                assert agrees, f"group {group} may have labels {labels}, unlike known_counts or known_presence"
 
 
 CHECKS: tuple[Callable[[Case], None], ...] = (
@@ -371,6 +371,6 @@ CHECKS: tuple[Callable[[Case], None], ...] = (
     check_nan_predictions_are_refused,
     check_mode_and_samples_are_possible,
     check_entropy_is_that_of_the_labelings,
-    check_what_is_known_exactly_is_so_in_every_labeling,
+    check_known_counts_hold_in_every_labeling,
 )
-"""Every check, in the order in which a new kind is best made to pass them."""
+"""Every check, in a good order for implementing a new kind."""

@@ -291,9 +291,9 @@ def test_repr_is_one_line() -> None:
 WRONG = {
     "num_states must be an integer >= 1, found 0": lambda: Automaton(0, 2, []),
     "num_symbols must be an integer >= 1, found 'two'": lambda: Automaton(1, "two", []),
-    r"arc 1 \(0, 5, 1\): its symbol is not one of 0..1": lambda: Automaton(2, 2, [(0, 0, 0), (0, 5, 1)]),
-    r"arc 0 \(2, 0, 1\): its source is not one of 0..1": lambda: Automaton(2, 2, [(2, 0, 1)]),
-    r"arc 0 \(0, 0, -1\): its target is not one of 0..1": lambda: Automaton(2, 2, [(0, 0, -1)]),
+    r"arc 1 \(0, 5, 1\): its symbol must be in 0..1": lambda: Automaton(2, 2, [(0, 0, 0), (0, 5, 1)]),
+    r"arc 0 \(2, 0, 1\): its source must be in 0..1": lambda: Automaton(2, 2, [(2, 0, 1)]),
+    r"arc 0 \(0, 0, -1\): its target must be in 0..1": lambda: Automaton(2, 2, [(0, 0, -1)]),
     r"arc 0 \(0, 0.5, 1\): its symbol": lambda: Automaton(2, 2, [(0, 0.5, 1)]),
     r"arc 0 \(0, 0, 1, nan\): its log-weight": lambda: Automaton(2, 2, [(0, 0, 1, float("nan"))]),
     r"arc 0 \(0, 0, 1, inf\): its log-weight": lambda: Automaton(2, 2, [(0, 0, 1, float("inf"))]),
@@ -301,8 +301,8 @@ WRONG = {
         2, 2, [(0, 0, 1), (0, 1)]
     ),
     r"arc \(0, 0, 1\) is given twice": lambda: Automaton(2, 2, [(0, 0, 1), (0, 0, 1)]),
-    "start state 3 is not one of 0..1": lambda: Automaton(2, 2, [], start=3),
-    "final state 2 is not one of 0..1": lambda: Automaton(2, 2, [], final=[2]),
+    "start state 3 must be in 0..1": lambda: Automaton(2, 2, [], start=3),
+    "final state 2 must be in 0..1": lambda: Automaton(2, 2, [], final=[2]),
     "final state 1: log-weight nan": lambda: Automaton(2, 2, [], final={1: float("nan")}),
     "cannot combine automata over 2 and 3 symbols": lambda: anything(2) & anything(3),
     "expected an Automaton to combine with, found int": lambda: anything(2) | 3,
@@ -310,8 +310,8 @@ WRONG = {
     "cannot be determinized in general": lambda: (
         from_weighted_anything(-1.0) | from_weighted_anything(-2.0)
     ).determinize(),
-    "symbol 7 is not one of 0..1": lambda: exactly(1, of=7),
-    "label 2 is not one of 0..1": lambda: anything(2).accepts([0, 2]),
+    "symbol 7 must be in 0..1": lambda: exactly(1, of=7),
+    "label 2 must be in 0..1": lambda: anything(2).accepts([0, 2]),
     r"found shape \(2, 3\)": lambda: from_table([[1, 2, 3], [1, 2, 3]]),
     "finite numbers >= 0": lambda: from_table([1.0, -0.5]),
     r"AT&T text, line 2: expected .* found '0 1 x'": lambda: Automaton.from_att("0 1 0\n0 1 x"),

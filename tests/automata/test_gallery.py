@@ -221,7 +221,7 @@ def test_given_labels_leave_the_weights_of_the_others(automaton: Automaton) -> N
 
 
 def test_given_labels_that_do_not_exist_are_named() -> None:
-    with pytest.raises(AutomatonError, match=r"^instance 3 is not one of 0\.\.2$"):
+    with pytest.raises(AutomatonError, match=r"^instance 3 must be in 0\.\.2$"):
         string([0, 1, 1]).given({3: 1}, length=3)
-    with pytest.raises(AutomatonError, match=r"^label 2 is not one of 0\.\.1$"):
+    with pytest.raises(AutomatonError, match=r"^label 2 must be in 0\.\.1$"):
         string([0, 1, 1]).given({2: 2}, length=3)

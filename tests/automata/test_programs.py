@@ -489,7 +489,7 @@ TABLE_MISTAKES = [
     ("sum(prise) == 3", "there is no class 'prise' (did you mean 'price'?); the classes are red, green, amber", 4),
     ("max(price) == 3", "max takes y or a slice of it, as in max(y[0:3])", 4),
     ("count(price) == 3", "expected a count or a number, found values one by one", 6),
-    ("sum(price) * sum(y) == 3", "a product of counts cannot be read; multiply by a number", 11),
+    ("sum(price) * sum(y) == 3", "counts cannot be multiplied with each other; multiply by a number", 11),
 ]
 
 

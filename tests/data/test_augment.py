@@ -102,7 +102,9 @@ class TestEveryStep:
             step(torch.zeros(2, 3), seeded())
         with pytest.raises(DataError, match=r"takes bytes, or floats within 0..1, found torch.int64"):
             step(batch().long(), seeded())
-        with pytest.raises(DataError, match=r"the generator is on cpu, the data on meta; make it with torch.Generator"):
+        with pytest.raises(
+            DataError, match=r"the generator is on cpu, the data on meta; create it with torch.Generator"
+        ):
             step(batch().to("meta"), seeded())
 
 
@@ -122,7 +124,7 @@ class TestRandAugment:
     def test_the_batch_goes_through_what_each_image_alone_goes_through(self, num_ops):
         """A batch in which every image has other operations, against those operations one after the other."""
         images, policy = batch(60, (3, 20, 20)), RandAugment(num_ops)
-        is_chosen, parameters = policy.drawn(images, seeded(5))
+        is_chosen, parameters = policy.sample(images, seeded(5))
         result = policy(images, seeded(5))
         for number, image in enumerate(images):
             mine = {name: parameters[name][number].item() for name in OPERATIONS if is_chosen[name][number]}
@@ -133,7 +135,7 @@ class TestRandAugment:
             assert (difference > 0).float().mean() < 0.05, mine
 
     def test_all_operations_are_chosen_equally_often_and_to_both_sides(self):
-        is_chosen, parameters = RandAugment(2).drawn(torch.zeros(14_000, 1, 1, 1), seeded())
+        is_chosen, parameters = RandAugment(2).sample(torch.zeros(14_000, 1, 1, 1), seeded())
         for name, (neutral, extent, both_sides) in OPERATIONS.items():
             # 2,000 expected each; 6 standard deviations of a binomial are 250.
             assert abs(is_chosen[name].sum().item() - 2000) < 250
@@ -144,7 +146,7 @@ class TestRandAugment:
             assert (drawn.min() * drawn.max() < 0) == both_sides, name
 
     def test_fixed_magnitude_is_the_same_for_all(self):
-        is_chosen, parameters = one_operation("rotate", magnitude=5, varied=False).drawn(batch(50), seeded())
+        is_chosen, parameters = one_operation("rotate", magnitude=5, varied=False).sample(batch(50), seeded())
         assert is_chosen["rotate"].all()
         assert set(parameters["rotate"].tolist()) == {-15.0, 15.0}
 
@@ -159,10 +161,10 @@ class TestRandAugment:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"magnitude": 11}, "magnitude of RandAugment is within 0..10, got 11"),
-            ({"num_ops": -1}, "cannot choose -1 different operations among 14"),
-            ({"num_ops": 2, "operations": ("rotate", "rotate")}, "cannot choose 2 different operations among 1"),
-            ({"operations": ()}, "cannot choose 2 different operations among 0"),
+            ({"magnitude": 11}, "magnitude of RandAugment must be within 0..10, found 11"),
+            ({"num_ops": -1}, "cannot choose -1 distinct operations among 14"),
+            ({"num_ops": 2, "operations": ("rotate", "rotate")}, "cannot choose 2 distinct operations among 1"),
+            ({"operations": ()}, "cannot choose 2 distinct operations among 0"),
             ({"operations": ("rotat",)}, r"no operation is called 'rotat'; did you mean 'rotate'\?"),
             ({"operations": ("zzz",)}, "no operation is called 'zzz'; there is identity, autocontrast"),
         ],
@@ -226,7 +228,7 @@ class TestTables:
         folded = Folded(Affine(), (1, 8, 8))
         assert torch.equal(folded(rows, seeded()), Affine()(rows.view(5, 1, 8, 8), seeded()).flatten(1))
         assert folded(rows.view(5, 1, 8, 8), seeded()).shape == (5, 1, 8, 8)
-        with pytest.raises(DataError, match=r"rows of 63 numbers are no images of shape \[1, 8, 8\]"):
+        with pytest.raises(DataError, match=r"rows of 63 numbers are not images of shape \[1, 8, 8\]"):
             folded(rows[:, 1:], seeded())
 
 
@@ -252,7 +254,7 @@ class TestNormalize:
     def test_what_does_not_fit_is_said(self):
         with pytest.raises(DataError, match="2 means for 3 channels or columns"):
             Normalize((0.1, 0.2), (1.0, 1.0))(batch())
-        with pytest.raises(DataError, match=r"each mean has a std above 0, got mean \(0.1,\) and std \(0.0,\)"):
+        with pytest.raises(DataError, match=r"each mean needs a std above 0, found mean \(0.1,\) and std \(0.0,\)"):
             Normalize((0.1,), (0.0,))
 
 

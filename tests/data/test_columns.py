@@ -74,7 +74,7 @@ def test_groups_and_weak_labels_among_the_features_are_named(tmp_path: Path) -> 
 @pytest.mark.parametrize("codes", [(0, 1), (1, 0), (-7.5, 2)])
 def test_a_column_that_tells_the_true_label_is_named_whatever_its_codes(tmp_path: Path, codes: Any) -> None:
     told = np.where(columns()["truth"] == "up", codes[1], codes[0])
-    line = "column told tells the true label (truth): leave it out of the features"
+    line = "column told reveals the true label (truth): leave it out of the features"
     assert remarks(tmp_path, told=told) == [line]
     told[3] = told[4] = told[5] = codes[0]  # no longer of every row
     assert remarks(tmp_path, told=told) == ([] if "up" in columns()["truth"][3:6] else [line])

@@ -134,7 +134,7 @@ def test_instances_may_be_a_folder_of_images(tmp_path: Path) -> None:
 
 def test_mistakes_name_the_group() -> None:
     x = torch.zeros(4, 1)
-    with pytest.raises(DataError, match=r"group 1: instance 7 is not one of 0\.\.3"):
+    with pytest.raises(DataError, match=r"group 1: instance 7 must be in 0\.\.3"):
         WeakDataset(x, [[0], [1, 7]], Proportions.of([1, 1]))
     with pytest.raises(DataError, match="group 1: exactly 3 of class 1 cannot hold in a group of 2 instances"):
         WeakDataset(x, [[0], [1, 2]], Proportions.of([1, 3]))
@@ -142,7 +142,7 @@ def test_mistakes_name_the_group() -> None:
         WeakDataset(x, [[0]], Proportions.of([1, 1]))
     with pytest.raises(DataError, match="there are 2 kinds of weak labels but 1 lists of groups"):
         WeakDataset(x, [[[0]]], [Proportions.of([1]), Proportions.of([1])])
-    with pytest.raises(DataError, match="instances are a tensor, an array or a torch Dataset, found int"):
+    with pytest.raises(DataError, match="instances must be a tensor, an array or a torch Dataset, found int"):
         WeakDataset(3, [[0]], Proportions.of([1]))
     with pytest.raises(DataError, match=r"groups as an array are \[groups, instances\], found shape \[3\]"):
         Groups.of(torch.tensor([1, 2, 3]))

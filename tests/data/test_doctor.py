@@ -50,7 +50,7 @@ def test_contradictions_on_shared_instances_are_found_through_several_groups() -
     data = WeakDataset(torch.zeros(3, 1), [[[0, 1], [1, 2]], [[0], [2]]], weak)
     finding = found(data, BINARY)["contradictions"]
     assert finding.level == "error"
-    assert "cannot hold together with what other groups say about the same instances" in finding.message
+    assert "cannot hold together with other groups of the same instances" in finding.message
 
 
 def test_counts_that_labels_rule_out_are_contradictions() -> None:
@@ -170,7 +170,7 @@ def test_a_kind_of_somebody_else_is_examined_by_its_automata() -> None:
         finding = found(data, BINARY).get("contradictions")
         assert (finding is not None) == is_contradicted
     assert finding is not None
-    assert "1 group cannot hold together with what other groups say about the same instances" in finding.message
+    assert "1 group cannot hold together with other groups of the same instances" in finding.message
     assert finding.groups == (1,)
 
 

@@ -38,11 +38,11 @@ REFUSED: dict[str, tuple[list[tuple[Groups, AbstractSupervision]], str]] = {
     "one candidate": ([(Groups.singles(2), PartialLabels.of([[0, 1, 0]] * 2))], RULED_OUT.replace("0", "0, 2")),
     "no labels at all": (
         [(Groups.singles(2), Labels.of([-1, -1], 2))],
-        "nothing is known of any row: every weak label allows everything",
+        "every weak label allows every class: there is nothing to learn from",
     ),
     "a kind without a group": (
         [LABELS, (NOBODY, Unlabeled.of(torch.zeros(0)))],
-        "Unlabeled: there is no group of this kind; add some, or leave the kind out",
+        "Unlabeled has no groups; add some, or leave the kind out",
     ),
 }
 ACCEPTED: dict[str, list[tuple[Groups, AbstractSupervision]]] = {

@@ -301,12 +301,12 @@ HOSTILE = {
     "bomb": (hostile((tarfile.TarInfo("zeros"), bytes(40 << 20))), "holds more than it should"),
     "bomb in a header": (
         hostile((special("long", tarfile.XHDTYPE), b"9 path=a\n" * (4 << 20))),
-        "holds more than it should|not a sound",
+        "holds more than it should|not a valid",
     ),
     "many": (hostile(*((tarfile.TarInfo(f"f{number}"), b"") for number in range(1200))), "holds more than it should"),
-    "no archive": (gzip.compress(b"hello" * 1000), "not a sound .tar.gz"),
-    "no gzip": (b"hello", "not a sound .tar.gz"),
-    "cut off": (hostile((tarfile.TarInfo("a"), os.urandom(5000)))[:2000], "not a sound .tar.gz"),
+    "no archive": (gzip.compress(b"hello" * 1000), "not a valid .tar.gz"),
+    "no gzip": (b"hello", "not a valid .tar.gz"),
+    "cut off": (hostile((tarfile.TarInfo("a"), os.urandom(5000)))[:2000], "not a valid .tar.gz"),
 }
 
 

@@ -213,7 +213,7 @@ def test_a_wrong_beginning_is_shown(tmp_path):
     folder = written(tmp_path / "mnist", contents)
     content = (folder / "train-images").read_bytes()
     (folder / "train-images").write_bytes(b"\x89PNG" + content[4:])
-    with pytest.raises(DataError, match="begins with 89 50 4e 47, an idx file of this kind with 00 00 08 03"):
+    with pytest.raises(DataError, match="begins with 89 50 4e 47, an idx file of this type with 00 00 08 03"):
         load_official(wanted, tmp_path)
 
 

@@ -98,7 +98,7 @@ def test_extra_instances_join_with_an_assumed_prior() -> None:
     assert sorted(record.groups[1].indices.tolist()) == list(range(5000, 6000))
     assert record.weak[1].prior[0].item() == pytest.approx(0.4)
     assert record.statistics["extra"] == 1000
-    with pytest.raises(DataError, match=r"all 2000 positives are labeled: nothing of prior 0\.4 is left over"):
+    with pytest.raises(DataError, match=r"all 2000 positives are labeled: none is left for the prior 0\.4"):
         positive_unlabeled(labels_of("stl"), 2000, generator=seeded())
 
 
@@ -108,7 +108,7 @@ def test_extra_instances_join_with_an_assumed_prior() -> None:
         (3, {}, "3 positives are needed without replacement, but there are only 2"),
         (0, {}, "num_positives must be at least 1"),
         (1, {"rule": "some"}, "rule must be one of matched, rest, all, released, found 'some'"),
-        (1, {"rule": "rest", "prior": 0.3}, 'rule "rest" takes the instances as they are; leave out prior'),
+        (1, {"rule": "rest", "prior": 0.3}, 'rule "rest" takes all instances; leave out prior'),
         (1, {"group_size": 0}, "group_size must be at least 1"),
         (1, {"count": "dataset"}, "count must be one of"),
     ],
@@ -158,7 +158,7 @@ def test_released_rule_of_two_sets_repeats_instances() -> None:
 
 
 def test_two_sets_that_are_alike_tell_nothing() -> None:
-    with pytest.raises(DataError, match="two sets with the same share of positives tell nothing apart"):
+    with pytest.raises(DataError, match="two sets with the same share of positives do not identify the classes"):
         unlabeled_unlabeled([0, 1] * 20, (10, 20), (0.4, 0.4), generator=seeded())
     with pytest.raises(DataError, match="prior must be within 0 and 1"):
         unlabeled_unlabeled([0, 1] * 20, (10, 20), (1.4, 0.4), generator=seeded())
@@ -198,7 +198,7 @@ def test_pairs_and_unlabeled_are_exact_and_apart(prior: float) -> None:
 
 
 def test_pairs_with_prior_one_half_are_refused() -> None:
-    with pytest.raises(DataError, match=r"at prior 0\.5 nothing tells the two classes apart"):
+    with pytest.raises(DataError, match=r"at prior 0\.5 the classes are not identifiable"):
         similar_dissimilar_unlabeled([0, 1] * 50, 5, 5, 10, 0.5, generator=seeded())
     with pytest.raises(DataError, match="there must be some pairs"):
         similar_dissimilar_unlabeled([0, 1] * 50, 0, 0, 10, 0.4, generator=seeded())

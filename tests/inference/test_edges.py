@@ -187,23 +187,23 @@ WRONG = {
     "group 1: expected an Automaton, found str": lambda: glws.infer(GOOD, [anything(2), "any(1)"]),
     "group 0: expected an Automaton, found int": lambda: glws.infer(GOOD, 3),
     "lengths must hold one number for each of 2 groups": lambda: glws.infer(GOOD, anything(2), [1]),
-    "group 1: length 4 is not within 0..3": lambda: glws.infer(GOOD, anything(2), [3, 4]),
-    "group 0: length -1 is not within 0..3": lambda: glws.infer(GOOD, anything(2), [-1, 2]),
+    "group 1: length 4 must be in 0..3": lambda: glws.infer(GOOD, anything(2), [3, 4]),
+    "group 0: length -1 must be in 0..3": lambda: glws.infer(GOOD, anything(2), [-1, 2]),
     "lengths must be whole numbers, found torch.float": lambda: glws.infer(GOOD, anything(2), [1.5, 2.0]),
     r"evidence must have the shape of log_probs, \[2, 3, 2\], found \[2, 3\]": lambda: glws.infer(
         GOOD, anything(2), evidence=GOOD[..., 0]
     ),
-    "group 1, instance 2, class 0: the log-probability is nan": lambda: glws.infer(
+    "group 1, instance 2, class 0: log-probability nan": lambda: glws.infer(
         torch.where(torch.arange(12).view(2, 3, 2) == 10, torch.nan, GOOD), anything(2)
     ),
-    "group 0, instance 1, class 1: the log-probability is inf": lambda: glws.infer(
+    "group 0, instance 1, class 1: log-probability inf": lambda: glws.infer(
         torch.where(torch.arange(12).view(2, 3, 2) == 3, torch.inf, GOOD), anything(2)
     ),
     "engine must be one of auto, .* found 'fast'": lambda: glws.infer(GOOD, anything(2), engine="fast"),
     'engine "closed" does not answer this; "trellis" does': lambda: glws.infer(
         GOOD, string([0, 1, 1]), engine="closed"
     ),
-    r"enumeration would write down 2\^40 labelings": lambda: glws.infer(
+    r"enumeration would list 2\^40 labelings": lambda: glws.infer(
         torch.zeros(1, 40, 2), anything(2), engine="enumeration"
     ),
 }

@@ -420,9 +420,9 @@ def test_balanced_bags_may_know_the_share() -> None:
     untold = multi_instance(labels, 5, 4, 1, generator=generator).weak
     assert isinstance(untold, MultiInstance)
     assert untold.share is None
-    with pytest.raises(DataError, match="share_known is for balanced bags"):
+    with pytest.raises(DataError, match="share_known needs balanced bags"):
         multi_instance(labels, 5, 4, 1, share_known=True, balanced=False, generator=generator)
-    with pytest.raises(DataError, match="share_known is for balanced bags"):
+    with pytest.raises(DataError, match="share_known needs balanced bags"):
         multi_instance(labels, 5, 4, 1, share_known=True, redraw="bag", generator=generator)
 
 

@@ -135,7 +135,7 @@ def test_empty_bags_and_batches_of_none_have_no_loss(weak: AbstractSupervision) 
 
 
 def test_counts_are_refused_in_one_line() -> None:
-    with pytest.raises(DataError, match=r"^AttentionMIL learns from bags of which presence .* found Proportions$"):
+    with pytest.raises(DataError, match=r"^AttentionMIL learns from bags with presence labels .* found Proportions$"):
         AttentionMIL().check(data_of(Proportions.of([1, 2])))
 
 
@@ -190,5 +190,5 @@ def test_a_method_of_instances_predicts_no_groups() -> None:
     with pytest.raises(DataError) as caught:
         fitted.predict_groups(data.instances, data.groups[0])
     assert str(caught.value) == "GLWS predicts instances, not groups"
-    with pytest.raises(DataError, match="group 1: instance 7 is not one of"):
+    with pytest.raises(DataError, match="group 1: instance 7 must be in"):
         fitted.predict_groups(data.instances, [[0], [7]])

@@ -486,7 +486,7 @@ def test_options_that_do_not_exist_are_refused(make: object, message: str) -> No
 @named
 def test_other_kinds_are_refused_in_one_line(method: AbstractMethod) -> None:
     name = type(method).__name__
-    message = f"{name} learns from pairs of which one is the more positive (PairComparison), found Labels"
+    message = f"{name} learns from ordered pairs (PairComparison), found Labels"
     assert_refuses_other_kinds(method, message)
 
 
@@ -495,7 +495,7 @@ def test_three_classes_are_refused_in_one_line(method: AbstractMethod) -> None:
     data = WeakDataset(torch.zeros(2, 1), [[0, 1]], PairComparison.of([0], num_classes=3))
     with pytest.raises(DataError) as caught:
         method.check(data)
-    assert str(caught.value) == f"{type(method).__name__} tells two classes apart, the weak labels are over 3"
+    assert str(caught.value) == f"{type(method).__name__} is for two classes, the weak labels are over 3"
 
 
 # Learning.

@@ -222,7 +222,7 @@ def test_a_batch_of_no_bags_has_loss_zero() -> None:
 
 def test_presence_and_ranges_are_refused_in_one_line() -> None:
     data = WeakDataset(torch.zeros(1, 1), [[0]], MultiInstance.of([1]))
-    with pytest.raises(DataError, match=r"^LLPVAT learns from bags of which counts are known .* found MultiInstance$"):
+    with pytest.raises(DataError, match=r"^LLPVAT learns from bags with counts .* found MultiInstance$"):
         LLPVAT().check(data)
     with pytest.raises(DataError, match=r"^LLPVAT learns from exact counts, found between 0 and 1 .* in group 0$"):
         LLPVAT().check(WeakDataset(torch.zeros(1, 1), [[0]], Proportions.between([0], [1])))
@@ -230,7 +230,7 @@ def test_presence_and_ranges_are_refused_in_one_line() -> None:
 
 def test_instances_that_cannot_change_a_little_are_refused_in_one_line() -> None:
     data = WeakDataset(torch.zeros(1, 2, dtype=torch.uint8), [[0]], ClassCounts.of([[1, 0, 0]]))
-    with pytest.raises(DataError, match=r"^LLPVAT changes instances a little, .* found torch.uint8$"):
+    with pytest.raises(DataError, match=r"^LLPVAT perturbs instances, .* found torch.uint8$"):
         LLPVAT().loss(bag_step(linear, data))
 
 

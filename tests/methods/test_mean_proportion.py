@@ -97,7 +97,7 @@ def test_a_batch_of_no_bags_has_loss_zero() -> None:
 
 def test_presence_is_refused_in_one_line() -> None:
     data = WeakDataset(torch.zeros(1, 1), [[0]], MultiInstance.of([1]))
-    with pytest.raises(DataError, match=r"^MeanProportion learns from bags of which counts .* found MultiInstance$"):
+    with pytest.raises(DataError, match=r"^MeanProportion learns from bags with counts .* found MultiInstance$"):
         MeanProportion().check(data)
 
 

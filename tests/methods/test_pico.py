@@ -25,7 +25,7 @@ from glws.methods._pico import (
     PiCO,
     class_contrast,
     instance_contrast,
-    moved_prototypes,
+    updated_prototypes,
 )
 from glws.models import build
 from glws.training import Observer, Snapshots, Training, TrainingConfig, World
@@ -170,8 +170,8 @@ def test_prototypes_move_one_instance_after_another(seed: int) -> None:
     slow = prototypes.clone()
     for query, label in zip(queries, labels.tolist(), strict=True):
         slow[label] = 0.7 * slow[label] + 0.3 * query
-    close(moved_prototypes(prototypes, queries, labels, 0.7), slow / slow.norm(dim=1, keepdim=True), 1e-12)
-    assert moved_prototypes(torch.zeros(4, 3), queries[:0].float(), labels[:0], 0.7).equal(torch.zeros(4, 3))
+    close(updated_prototypes(prototypes, queries, labels, 0.7), slow / slow.norm(dim=1, keepdim=True), 1e-12)
+    assert updated_prototypes(torch.zeros(4, 3), queries[:0].float(), labels[:0], 0.7).equal(torch.zeros(4, 3))
 
 
 def slow_contrast(
@@ -350,7 +350,7 @@ def test_other_kinds_are_refused_in_one_line() -> None:
         ({"queue_size": 0}, f"{SIZES}, found 0, 128 and 0.07"),
         ({"key_momentum": 1.0}, "key_momentum must be at least 0 and less than 1, found 1"),
         ({"temperature": 0.0}, f"{SIZES}, found 8192, 128 and 0.0"),
-        ({"target_momentum": (0.9,)}, "target_momentum is a first and a last number, found [0.9]"),
+        ({"target_momentum": (0.9,)}, "target_momentum must be two numbers, found [0.9]"),
     ],
 )
 def test_options_that_cannot_be_are_refused(options: dict[str, object], message: str) -> None:

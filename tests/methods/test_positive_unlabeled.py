@@ -191,7 +191,7 @@ def test_wrong_data_are_refused_in_one_line() -> None:
     negative = WeakDataset(x, [[[0], [1]], [[2, 3]]], [Labels.of([1, 0], 2), unlabeled])
     assert refusal(negative) == "PositiveUnlabeled takes labels of class 1 only, found label 0 in group 1"
     three = WeakDataset(x, [[[0]], [[2, 3]]], [Labels.of([1], 3), Unlabeled.of([0.4], num_classes=3)])
-    assert refusal(three) == "PositiveUnlabeled tells two classes apart, the weak labels are over 3"
+    assert refusal(three) == "PositiveUnlabeled is for two classes, the weak labels are over 3"
     both = WeakDataset(x, [[[0]], [[2, 3]]], [Labels.of([1], 2), Unlabeled.of([1.0], counted=[0, 1])])
     assert refusal(both) == "PositiveUnlabeled needs the share of one class, found that of 2 of 2"
     empty = WeakDataset(x, [[[0]], []], [Labels.of([1], 2), Unlabeled.of([])])

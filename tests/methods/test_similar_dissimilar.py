@@ -202,7 +202,7 @@ def test_wrong_data_are_refused_in_one_line() -> None:
     assert refusal(method, sdu_data(scores, 2, 0, 0.5)).startswith(half)
     with pytest.raises(DataError, match=f"^{half}"):
         SimilarDissimilarUnlabeled(prior=0.5)
-    with pytest.raises(DataError, match=r"^weights must not be negative and add up to 1, found \(1, 1, 0\)$"):
+    with pytest.raises(DataError, match=r"^weights must not be negative and must sum to 1, found \(1, 1, 0\)$"):
         SimilarDissimilarUnlabeled((1, 1, 0))
 
 

@@ -244,7 +244,7 @@ def test_a_loss_that_does_not_exist_is_refused() -> None:
 @named
 def test_other_kinds_are_refused_in_one_line(method: AbstractMethod) -> None:
     name = type(method).__name__
-    assert_refuses_other_kinds(method, f"{name} learns from pairs that are alike or not (PairSimilarity), found Labels")
+    assert_refuses_other_kinds(method, f"{name} learns from similar or dissimilar pairs (PairSimilarity), found Labels")
 
 
 def test_only_the_risk_refuses_three_classes() -> None:
@@ -253,7 +253,7 @@ def test_only_the_risk_refuses_three_classes() -> None:
     KCL().check(data)
     with pytest.raises(DataError) as caught:
         RiskSD(0.4).check(data)
-    assert str(caught.value) == "RiskSD tells two classes apart, the weak labels are over 3"
+    assert str(caught.value) == "RiskSD is for two classes, the weak labels are over 3"
 
 
 # Learning.

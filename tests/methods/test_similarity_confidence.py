@@ -190,7 +190,7 @@ def test_a_correction_that_does_not_exist_is_refused() -> None:
 
 
 def test_other_kinds_are_refused_in_one_line() -> None:
-    takes = "pairs with a confidence that they are alike (SimilarityConfidence)"
+    takes = "pairs with a similarity confidence (SimilarityConfidence)"
     assert_refuses_other_kinds(Sconf(0.4), f"Sconf learns from {takes}, found Labels")
 
 
@@ -198,7 +198,7 @@ def test_three_classes_are_refused_in_one_line() -> None:
     data = WeakDataset(torch.zeros(2, 1), [[0, 1]], SimilarityConfidence.of([0.6], num_classes=3))
     with pytest.raises(DataError) as caught:
         Sconf(0.4).check(data)
-    assert str(caught.value) == "Sconf tells two classes apart, the weak labels are over 3"
+    assert str(caught.value) == "Sconf is for two classes, the weak labels are over 3"
 
 
 # Learning.

@@ -281,7 +281,7 @@ def test_a_batch_of_no_groups_has_loss_zero(weak: AbstractSupervision) -> None:
 
 def test_labels_are_refused_in_one_line() -> None:
     data = WeakDataset(torch.zeros(1, 1), [[0]], Labels.of([0], 2))
-    with pytest.raises(DataError, match=r"^UUM learns from groups of which .* found Labels$"):
+    with pytest.raises(DataError, match=r"^UUM learns from groups with .* found Labels$"):
         UUM().check(data)
 
 

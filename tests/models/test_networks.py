@@ -173,10 +173,10 @@ def test_options_do_what_they_say():
         (
             ("resnet18", (3, 8, 8), 10),
             {"stem": "big"},
-            "stem of a residual network is auto, small or imagenet, got 'big'",
+            "stem of a residual network must be auto, small or imagenet, found 'big'",
         ),
-        (("mlp", (3,), 10), {"dropout": 1.0}, "dropout must be at least 0 and less than 1, got 1.0"),
-        (("mlp", (3,), 10), {"hidden": (4, 0)}, r"at least one unit each, got \[4, 0\]"),
+        (("mlp", (3,), 10), {"dropout": 1.0}, "dropout must be at least 0 and less than 1, found 1.0"),
+        (("mlp", (3,), 10), {"hidden": (4, 0)}, r"at least one unit each, found \[4, 0\]"),
         (("mlp", (), 10), {}, r"positive sides, got \[\]"),
         (("mlp", (3,), 0), {}, "at least one class, got 0"),
     ],
@@ -187,7 +187,7 @@ def test_what_cannot_be_built_is_said_in_one_line(arguments, options, message):
 
 
 def test_depth_of_a_wide_network_is_checked():
-    with pytest.raises(DataError, match=r"6 n \+ 4 with n at least 1, got 27"):
+    with pytest.raises(DataError, match=r"6 n \+ 4 with n at least 1, found 27"):
         WideResNet((3, 8, 8), 2, depth=27)
 
 
@@ -211,5 +211,5 @@ def test_an_mlp_may_have_batch_norm() -> None:
     torch.testing.assert_close(network.train()(x), wanted)
     with pytest.raises(DataError) as caught:
         network(x[:1])
-    assert str(caught.value) == "batch norm needs two rows or more in a batch; choose another batch size"
+    assert str(caught.value) == "batch norm needs at least two rows in a batch; choose another batch size"
     assert network.eval()(x[:1]).shape == (1, 2)

@@ -11,7 +11,7 @@ from glws.kinds import ClassCounts
 from glws.methods import GLWS
 from glws.models import build
 from glws.training import Forward, Training, TrainingConfig, World
-from glws.training._devices import repeatable
+from glws.training._devices import reproducible
 from glws.training._graphs import ViewGraphs, fill_by_repeating, padded_size
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -114,7 +114,7 @@ def losses(speed: str, name: str = "lenet5", steps: int = 12, **options: object)
     model = build(name, (1, 28, 28), 10, torch.Generator().manual_seed(0))
     training = Training(model, data, GLWS(), config, views("mnist"), World())
     found = []
-    with repeatable(GPU, True):
+    with reproducible(GPU, True):
         for _ in range(steps):
             training.meters.reset()
             training._train_step()

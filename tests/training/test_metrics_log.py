@@ -126,7 +126,7 @@ def test_a_line_that_is_no_row_is_named(line, tmp_path):
     log = filled(tmp_path, 2)
     with log.path.open("ab") as file:
         file.write(line)
-    with pytest.raises(FileError, match=r"metrics\.jsonl: damaged: line 3 is no row of metrics$"):
+    with pytest.raises(FileError, match=r"metrics\.jsonl: damaged: line 3 is not a row of metrics$"):
         log.rows()
 
 

@@ -112,7 +112,7 @@ def test_all_processes_go_on_from_the_snapshot_that_the_first_one_found(
         made.run(None, None, Snapshots(run, 0.0), Observer())
     other = training()
     monkeypatch.setattr(other, "world", World(1, 2))
-    monkeypatch.setattr(World, "told", lambda self, number: 6)
+    monkeypatch.setattr(World, "broadcast", lambda self, number: 6)
     monkeypatch.setattr(World, "wait", lambda self: None)
     Snapshots(RunFolder.open(tmp_path / "run")).restore(other)
     assert (other.step, len(other.history)) == (6, 2)

@@ -17,7 +17,7 @@ from glws._objective import Multiclass
 from glws.data import Batch, WeakDataset
 from glws.data.augment import Views, views
 from glws.inference import Counts, JointCounts, PresenceSet, Solution
-from glws.inference._automata_form import by_enumeration, spelled_out
+from glws.inference._automata_form import as_automata, by_enumeration
 from glws.kinds import (
     ClassCounts,
     ExpectedCount,
@@ -41,7 +41,7 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CU
 
 
 class CalledAgain:
-    """Instead of `Replayed`: what it reads may change in place between calls, and nothing else."""
+    """Instead of `GraphReplay`: what it reads may change in place between calls, and nothing else."""
 
     def __init__(self, function: Callable[[], tuple[Tensor, ...]], generators: Sequence[torch.Generator] = ()) -> None:
         self.function = function
@@ -54,7 +54,7 @@ class CalledAgain:
 @pytest.fixture
 def called(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything can be recorded, by calling it."""
-    monkeypatch.setattr(step_graphs, "Replayed", CalledAgain)
+    monkeypatch.setattr(step_graphs, "GraphReplay", CalledAgain)
     monkeypatch.setattr("glws.inference._forms.AbstractForm.is_capturable", lambda form, device: True)
     for kind in (Counts, JointCounts, PresenceSet, ExpectedCount):
         monkeypatch.setattr(kind, "is_capturable", lambda form, device: True)
@@ -228,7 +228,7 @@ def test_several_classes_are_asked_about_as_the_method_says(
 
 
 def solved_by_enumeration(form: JointCounts | PresenceSet, potentials: Tensor, lengths: Tensor) -> Solution:
-    return Solution(*by_enumeration(spelled_out(form, lengths), potentials, lengths))
+    return Solution(*by_enumeration(as_automata(form, lengths), potentials, lengths))
 
 
 def test_what_the_host_looks_at_is_launched() -> None:

@@ -48,6 +48,6 @@ def test_a_process_alone_talks_to_nobody() -> None:
     own = torch.tensor([1.0, 2.0])
     assert world.gathered(own) is own
     assert torch.equal(world.summed(own), own)
-    assert world.told(7) == 7
+    assert world.broadcast(7) == 7
     assert [world.any(True), world.any(False)] == [True, False]
     world.wait()

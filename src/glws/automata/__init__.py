@@ -1,4 +1,4 @@
-"""What can be known about labels: weighted automata, their algebra, builders and the constraint language. No torch."""
+"""Constraints on labelings: weighted automata, their algebra, builders and the constraint language. No torch."""
 
 from glws.automata._automaton import Automaton as Automaton
 from glws.automata._builders import all_equal as all_equal

@@ -1,4 +1,4 @@
-"""AT&T text, the plain format that OpenFst and its relatives read and write."""
+"""AT&T text, the plain format of OpenFst and related tools."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def write(automaton: Automaton) -> str:
-    """One line for each arc and each final state. The format knows one start, so several are joined into a new one."""
+    """The automaton as text, one line for each arc and each final state.
+
+    The format has one start, so several are merged into a new one.
+    """
     parts = _with_one_start(automaton)
     lines = [f"{source} {target} {symbol}{_cost(weight)}" for source, symbol, target, weight in parts.arcs]
     lines += [f"{state}{_cost(weight)}" for state, weight in parts.final.items()]
@@ -26,7 +29,7 @@ def _cost(log_weight: float) -> str:
 
 
 def _with_one_start(automaton: Automaton) -> Parts:
-    """The same automaton with state 0 as its only start: meta-state -1 stands for all starts at once."""
+    """The same automaton with state 0 as its only start: meta-state -1 stands for all starts together."""
     first_steps, empty = entry(automaton), log_weight(automaton, ())
     final = automaton.log_final.tolist()
     return explore(

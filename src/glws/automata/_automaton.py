@@ -1,4 +1,4 @@
-"""`Automaton`: a weight on labelings, as an immutable value."""
+"""`Automaton`: a weight for every labeling, as an immutable value."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ State = TypeVar("State", bound=Hashable)
 class Automaton:
     """A weighted finite automaton over the symbols (class numbers) 0..num_symbols-1.
 
-    It gives every labeling y of every length a weight A(y) >= 0: the sum over its paths of the product of the weights
+    It assigns every labeling y of every length a weight A(y) >= 0: the sum over its paths of the product of the weights
     of start, arcs and final state. Without weights it is a set of labelings: A(y) is 1 for those it accepts, else 0,
-    however many paths spell them.
+    whatever the number of their paths.
 
     `arcs` are (source, symbol, target) or (source, symbol, target, log_weight); `start` is a state or {state:
     log_weight}; `final` are states or {state: log_weight}. A log-weight of -inf means that there is no such arc.
 
-    A machine with weights in which one labeling has several paths is refused by inference, since it is nearly always a
-    mistake; `sum_paths=True` says that the sum over the paths is meant. (Operators that add weights set it.)
+    Inference refuses a weighted automaton in which one labeling has several paths, since it is nearly always a mistake;
+    `sum_paths=True` declares that the sum over the paths is meant. (Operators that add weights set it.)
 
     >>> at_least_one = Automaton(2, 2, [(0, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 1)], final=[1])
     >>> at_least_one.accepts([0, 1, 0]), at_least_one.count(3)
@@ -51,7 +51,7 @@ class Automaton:
     log_final: FloatArray
     sum_paths: bool
 
-    __hash__ = None  # type: ignore[assignment]  # equality is of languages; there is no cheap hash that agrees with it
+    __hash__ = None  # type: ignore[assignment]  # equality is of languages; no cheap hash agrees with it
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Automaton:
         for value in fields.values():
             if isinstance(value, np.ndarray):
                 value.flags.writeable = False
-        self.__dict__.update(fields)  # the only assignment there ever is: one check is enough
+        self.__dict__.update(fields)  # the only assignment: one check is enough
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"an Automaton is immutable; build a new one instead of setting {name!r}")
@@ -94,11 +94,11 @@ class Automaton:
         weighted = "weighted, " if self.is_weighted else ""
         return f"Automaton({weighted}{self.num_states} states, {self.num_symbols} symbols, {len(self.sources)} arcs)"
 
-    # What it is
+    # Properties
 
     @cached_property
     def is_weighted(self) -> bool:
-        """Whether any weight differs from 1, or paths are to be summed; if not, the automaton is a language."""
+        """Whether any weight differs from 1, or paths are summed; otherwise the automaton is a language."""
         present = np.concatenate([self.log_weights, self.log_start, self.log_final])
         return self.sum_paths or bool(np.any((present != 0.0) & (present != NEVER)))
 
@@ -110,7 +110,7 @@ class Automaton:
 
     @cached_property
     def outgoing(self) -> list[list[tuple[int, int, float]]]:
-        """For each state, its arcs as (symbol, target, log_weight), in the order of symbols."""
+        """The arcs of each state as (symbol, target, log_weight), sorted by symbol."""
         arcs: list[list[tuple[int, int, float]]] = [[] for _ in range(self.num_states)]
         columns = (self.sources.tolist(), self.symbols.tolist(), self.targets.tolist(), self.log_weights.tolist())
         for source, symbol, target, weight in zip(*columns, strict=True):
@@ -130,7 +130,7 @@ class Automaton:
         return questions.log_weight(self, labeling) > NEVER
 
     def log_weight(self, labeling: Sequence[int]) -> float:
-        """log A(labeling); -inf where it is not accepted."""
+        """log A(labeling); -inf if it is not accepted."""
         return questions.log_weight(self.resolve(), labeling)
 
     def weight(self, labeling: Sequence[int]) -> float:
@@ -138,55 +138,55 @@ class Automaton:
         return float(np.exp(self.log_weight(labeling)))
 
     def count(self, length: int) -> int:
-        """How many labelings of this length have a weight above zero, exactly, however many."""
+        """The number of labelings of this length with a weight above zero, as an exact integer."""
         return questions.count(self.support(), length)
 
     def labelings(self, length: int) -> Iterator[tuple[int, ...]]:
         """The labelings of this length with a weight above zero, in lexicographic order."""
         return questions.labelings(self.support(), length)
 
-    # The algebra
+    # Algebra
 
     def __and__(self, other: Automaton) -> Automaton:
-        """Both hold: the product of the weights."""
+        """Intersection: the product of the weights."""
         _check_symbols(self, other)
         left, right = _same_meaning(self, other)
         return _built(operations.intersect(left, right), self.sum_paths or other.sum_paths)
 
     def __or__(self, other: Automaton) -> Automaton:
-        """Either holds. For languages the union; once weights are involved, their sum."""
+        """Union of languages; with weights, their sum."""
         _check_symbols(self, other)
         return _summed(operations.unite, *_same_meaning(self, other))
 
     def __add__(self, other: Automaton) -> Automaton:
-        """First one, then the other: concatenation, summed over the places to cut when weights are involved."""
+        """Concatenation; with weights, summed over the places to cut."""
         _check_symbols(self, other)
         return _summed(operations.concatenate, *_same_meaning(self, other))
 
     def __invert__(self) -> Automaton:
-        """The labelings this one does not accept. A weighted automaton has no complement."""
+        """The complement: all labelings that are not accepted. A weighted automaton has none."""
         return _built(operations.complement(self))
 
     def star(self) -> Automaton:
-        """Any number of repetitions, none included. With weights, the empty labeling must have weight 0 before."""
+        """Any number of repetitions, including none. With weights, the empty labeling must have weight 0 before."""
         return _summed(operations.star, self)
 
     def reverse(self) -> Automaton:
-        """The same labelings read from the end."""
+        """The reversed labelings."""
         return _built(operations.reverse(self), self.sum_paths)
 
     def trim(self) -> Automaton:
-        """Without the states that no accepted labeling passes, renumbered breadth first from the start."""
+        """The automaton without useless states, renumbered breadth first from the start."""
         return _built(operations.trim(self), self.sum_paths)
 
     def determinize(self) -> Automaton:
-        """The same language with one path for each labeling. Refused where weights would have to be merged."""
+        """The same language with one path for each labeling. Raises if weights would have to be merged."""
         return self if self.is_deterministic else _built(operations.determinize(self))
 
     def minimize(self) -> Automaton:
         """The smallest deterministic automaton of the same language, numbered canonically.
 
-        A weighted one must be deterministic already; states are merged when the same weights follow in the same places
+        A weighted one must be deterministic already; states are merged if equal weights follow at equal places
         (weights are not moved along paths to merge more).
         """
         return _built(operations.minimize(self.determinize()), self.sum_paths)
@@ -198,7 +198,7 @@ class Automaton:
         return _built(operations.support(self))
 
     def resolve(self) -> Automaton:
-        """An automaton of the same weights on which summing over paths is right: what inference runs on.
+        """An equivalent automaton on which summing over paths is correct; inference uses it.
 
         An ambiguous language is determinized. An ambiguous weighted automaton raises, unless it was built with
         `sum_paths=True`.
@@ -213,21 +213,21 @@ class Automaton:
             labeling = questions.ambiguous_labeling(self)
             raise AutomatonError(
                 f"the weighted automaton has more than one path for the labeling {labeling}; "
-                "say sum_paths=True if the sum over paths is meant"
+                "pass sum_paths=True if the sum over paths is meant"
             )
         return self.determinize()
 
-    # What inference needs, worked out once
+    # Cached properties for inference
 
     @cached_property
     def inference_form(self) -> Automaton:
-        """The smallest equivalent that is cheap to find, with one path for each labeling unless sums are meant."""
+        """The smallest equivalent that is cheap to find, with one path per labeling unless paths are summed."""
         resolved = self.resolve()
         return resolved.trim() if resolved.is_weighted or not resolved.is_deterministic else resolved.minimize()
 
     @cached_property
     def count_weights(self) -> structure.CountWeights | None:
-        """How it counts, if its weight depends only on how many labels are among some symbols; else None."""
+        """The weights of a count, if A(y) depends only on the number of labels among some symbols; else None."""
         return structure.count_weights(self)
 
     @cached_property
@@ -259,12 +259,12 @@ class Automaton:
         """
         for position, label in labels.items():
             if not 0 <= position < length:
-                raise AutomatonError(f"instance {position} is not one of 0..{length - 1}")
+                raise AutomatonError(f"instance {position} must be in 0..{length - 1}")
             if not 0 <= label < self.num_symbols:
-                raise AutomatonError(f"label {label!r} is not one of 0..{self.num_symbols - 1}")
+                raise AutomatonError(f"label {label!r} must be in 0..{self.num_symbols - 1}")
         return _summed(lambda machine: operations.given(machine, labels, length), self.resolve())
 
-    # Seen and written
+    # Drawings and text
 
     def to_dot(self, classes: Sequence[str] | None = None) -> str:
         """The drawing as Graphviz text."""
@@ -315,7 +315,7 @@ class Automaton:
 
     @classmethod
     def from_att(cls, text: str, num_symbols: int | None = None, *, sum_paths: bool = False) -> Automaton:
-        """Reads AT&T text; the source of the first line is the start. Without `num_symbols`: largest symbol + 1.
+        """Read AT&T text; the source of the first line is the start. Without `num_symbols`: largest symbol + 1.
 
         >>> Automaton.from_att("0 1 1\\n1 1 0\\n1") == Automaton(2, 2, [(0, 1, 1), (1, 0, 1)], final=[1])
         True
@@ -337,12 +337,12 @@ def _built(parts: Parts, sum_paths: bool = False) -> Automaton:
 
 
 def _summed(operation: Any, *operands: Automaton) -> Automaton:
-    """The result of an operation in which the weights of several paths add up, when there are weights."""
+    """The result of an operation; if weights are involved, the weights of several paths are summed."""
     return _built(operation(*operands), any(operand.is_weighted for operand in operands))
 
 
 def _same_meaning(left: Automaton, right: Automaton) -> tuple[Automaton, Automaton]:
-    """Operands ready to be combined: next to weights, a language must not count a labeling twice."""
+    """Operands ready to combine: next to weights, a language must not count a labeling twice."""
     if left.is_weighted == right.is_weighted:
         return left, right
     return left.resolve(), right.resolve()
@@ -366,7 +366,7 @@ def _check_size(name: str, value: int) -> None:
 
 
 def _arc_table(arcs: Iterable[Sequence[float]], num_states: int, num_symbols: int) -> FloatArray:
-    """Arcs as rows (source, symbol, target, log_weight), sorted, checked, without those of weight zero."""
+    """Arcs as sorted rows (source, symbol, target, log_weight), checked, without those of weight zero."""
     rows = [tuple(arc) if len(arc) == 4 else (*arc, 0.0) for arc in arcs]
     for index, row in enumerate(rows):
         if len(row) != 4:
@@ -388,11 +388,11 @@ def _check_arcs(table: FloatArray, num_states: int, num_symbols: int) -> None:
         wrong = np.flatnonzero((values < 0) | (values >= limit) | (values != np.floor(values)))
         if len(wrong):
             index = int(wrong[0])
-            raise AutomatonError(f"arc {index} {_shown(table[index])}: its {name} is not one of 0..{limit - 1}")
+            raise AutomatonError(f"arc {index} {_shown(table[index])}: its {name} must be in 0..{limit - 1}")
     wrong = np.flatnonzero(np.isnan(table[:, 3]) | (table[:, 3] == np.inf))
     if len(wrong):
         index = int(wrong[0])
-        raise AutomatonError(f"arc {index} {_shown(table[index])}: its log-weight is not a number below infinity")
+        raise AutomatonError(f"arc {index} {_shown(table[index])}: its log-weight must be a number below infinity")
 
 
 def _shown(row: FloatArray) -> str:
@@ -405,8 +405,8 @@ def _state_weights(name: str, weights: Mapping[int, float], num_states: int) -> 
     dense = np.full(num_states, NEVER)
     for state, weight in weights.items():
         if isinstance(state, bool) or not isinstance(state, int | np.integer) or not 0 <= state < num_states:
-            raise AutomatonError(f"{name} state {state!r} is not one of 0..{num_states - 1}")
+            raise AutomatonError(f"{name} state {state!r} must be in 0..{num_states - 1}")
         if not weight < np.inf:
-            raise AutomatonError(f"{name} state {state}: log-weight {weight!r} is not a number below infinity")
+            raise AutomatonError(f"{name} state {state}: log-weight {weight!r} must be a number below infinity")
         dense[state] = weight
     return dense

@@ -1,4 +1,4 @@
-"""Automata for the things people know: counts, presence, equality, tables. Each is a meta-state and a step."""
+"""Builders of common automata: counts, presence, equality, tables. Each is a meta-state and a step."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ Symbols = int | Collection[int]
 
 
 def anything(num_symbols: int = 2) -> Automaton:
-    """Every labeling: nothing is known."""
+    """Every labeling: no constraint."""
     return Automaton(*explore_steps(num_symbols, 0, lambda state, symbol: state, lambda state: True))
 
 
 def nothing(num_symbols: int = 2) -> Automaton:
-    """No labeling at all."""
+    """No labeling: infeasible."""
     return Automaton(1, num_symbols, [])
 
 
 def string(labeling: Sequence[int], num_symbols: int = 2) -> Automaton:
-    """Just this labeling.
+    """Only this labeling.
 
     >>> string([0, 1, 1]).accepts([0, 1, 1]), string([0, 1, 1]).count(3)
     (True, 1)
@@ -39,14 +39,14 @@ def string(labeling: Sequence[int], num_symbols: int = 2) -> Automaton:
 
 
 def between(low: int, high: int | None, of: Symbols = 1, num_symbols: int = 2) -> Automaton:
-    """Labelings in which the number of labels in `of` is at least `low` and at most `high` (None: no limit).
+    """Labelings with at least `low` and at most `high` labels in `of` (None: no limit).
 
     >>> between(1, 2).count(3)
     6
     """
     counted = _symbol_set(of, num_symbols)
     low = max(low, 0)
-    last = low if high is None else high  # beyond it the count need not be kept, or must not be reached
+    last = low if high is None else high  # larger counts are equivalent, or not allowed
 
     def step(count: int, symbol: int) -> int | None:
         after = count + (symbol in counted)
@@ -87,7 +87,7 @@ def none_of(symbols: Symbols = 1, num_symbols: int = 2) -> Automaton:
 
 
 def majority(length: int, of: Symbols = 1, num_symbols: int = 2) -> Automaton:
-    """More than half of `length` labels in `of`.
+    """Labelings of which more than half of `length` labels are in `of`.
 
     >>> majority(4).accepts([1, 1, 0, 0]), majority(4).accepts([1, 1, 0, 1])
     (False, True)
@@ -96,7 +96,7 @@ def majority(length: int, of: Symbols = 1, num_symbols: int = 2) -> Automaton:
 
 
 def all_equal(num_symbols: int = 2) -> Automaton:
-    """Labelings in which every label is the same (the empty one included)."""
+    """Labelings in which all labels are equal, including the empty one."""
 
     def step(first: int, symbol: int) -> int | None:
         return symbol if first in (-1, symbol) else None
@@ -105,7 +105,7 @@ def all_equal(num_symbols: int = 2) -> Automaton:
 
 
 def from_counts(log_weights: Sequence[float], of: Symbols = 1, num_symbols: int = 2) -> Automaton:
-    """A weight for each number of labels in `of`: `log_weights[k]` is log ω(k); beyond the end nothing is allowed.
+    """A weight for each number of labels in `of`: `log_weights[k]` is log ω(k), and 0 for larger k.
 
     >>> noisy = from_counts([-2.0, 0.0, -1.0])
     >>> noisy.log_weight([1, 0, 1]), noisy.accepts([1, 1, 1])
@@ -129,9 +129,9 @@ def from_table(weights: npt.ArrayLike) -> Automaton:
     """
     table = np.asarray(weights, dtype=np.float64)
     if table.ndim == 0 or len(set(table.shape)) != 1:
-        raise AutomatonError(f"a table has one axis of K weights for each instance; found shape {table.shape}")
+        raise AutomatonError(f"a table must have one axis of K weights for each instance; found shape {table.shape}")
     if not (np.all(np.isfinite(table)) and np.all(table >= 0)):
-        raise AutomatonError("the weights of a table are finite numbers >= 0")
+        raise AutomatonError("the weights of a table must be finite numbers >= 0")
     with np.errstate(divide="ignore"):
         logs = np.log(table)
 
@@ -154,5 +154,5 @@ def _symbol_set(symbols: Symbols, num_symbols: int) -> frozenset[int]:
 
 def _checked(symbol: int, num_symbols: int) -> int:
     if isinstance(symbol, bool) or not isinstance(symbol, int | np.integer) or not 0 <= symbol < num_symbols:
-        raise AutomatonError(f"symbol {symbol!r} is not one of 0..{num_symbols - 1}")
+        raise AutomatonError(f"symbol {symbol!r} must be in 0..{num_symbols - 1}")
     return int(symbol)

@@ -1,7 +1,7 @@
-"""The one engine behind every operator and every builder: walk a machine that is only described, and number it.
+"""The construction behind every operator and builder: explore a described machine and number its states.
 
 A machine is described by *meta-states*, which may be anything hashable (a count, a pair of states, a set of states,
-what is left of a regular expression), and by two functions: where a meta-state leads, and whether one may stop there.
+the rest of a regular expression), and by two functions: the successors of a meta-state, and whether it is final.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from glws.errors import StateBudgetError
 
 STATE_BUDGET = 100_000
-"""How many states a construction may reach before it is stopped, unless `state_budget` says otherwise."""
+"""The most states that a construction may reach, unless `state_budget` sets another limit."""
 
 _budget: ContextVar[int] = ContextVar("state_budget", default=STATE_BUDGET)
 
@@ -26,7 +26,7 @@ ALWAYS = 0.0
 
 @contextmanager
 def state_budget(max_states: int) -> Iterator[None]:
-    """Within this context, constructions may reach `max_states` states, no more.
+    """Limit constructions in this context to `max_states` states.
 
     >>> from glws.automata import exactly
     >>> with state_budget(100):
@@ -43,7 +43,7 @@ def state_budget(max_states: int) -> Iterator[None]:
 
 
 class Parts(NamedTuple):
-    """What the constructor of `Automaton` takes."""
+    """The arguments of the constructor of `Automaton`."""
 
     num_states: int
     num_symbols: int
@@ -59,16 +59,16 @@ def explore(
     final: Callable[[Meta], float],
     add: Callable[[float, float], float] = max,
 ) -> Parts:
-    """The automaton reached from the `start` meta-states, its states numbered in the order they are found.
+    """The automaton reachable from the `start` meta-states, numbered breadth first.
 
-    `follow(meta)` yields (symbol, next meta-state, log-weight), `final(meta)` is the log-weight of stopping there
-    (-inf: one may not). Two arcs with the same symbol between the same states are joined by `add`: `max` keeps a
+    `follow(meta)` yields (symbol, next meta-state, log-weight), `final(meta)` is the log-weight of ending there
+    (-inf: not final). Two arcs with the same symbol between the same states are merged by `add`: `max` keeps a
     language a language, `logaddexp` sums weights.
     """
     number = {meta: index for index, meta in enumerate(start)}
     found = list(start)
     arcs: list[Arc] = []
-    for source, meta in enumerate(found):  # `found` grows while it is walked: breadth first
+    for source, meta in enumerate(found):  # `found` grows during the loop: breadth first
         joined: dict[tuple[int, int], float] = {}
         for symbol, target, weight in follow(meta):
             if target not in number:
@@ -89,7 +89,7 @@ def explore_steps(
     step: Callable[[Meta, int], Meta | None],
     final: Callable[[Meta], bool],
 ) -> Parts:
-    """The deterministic, unweighted case: `step(meta, symbol)` is the next meta-state, None where nothing follows."""
+    """The deterministic, unweighted case: `step(meta, symbol)` is the next meta-state, or None."""
 
     def follow(meta: Meta) -> Iterable[tuple[int, Meta, float]]:
         for symbol in range(num_symbols):

@@ -1,7 +1,7 @@
-"""What automata can do to one another: each operation is a few lines around `explore`.
+"""Operations on automata, each a few lines around `explore`.
 
-All functions take automata and return the `Parts` of a new one; `Automaton` gives them their operators and decides what
-the result means (a language or a sum of weights).
+All functions take automata and return the `Parts` of a new one; `Automaton` has the operators and decides what the
+result means (a language or a sum of weights).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def intersect(left: Automaton, right: Automaton) -> Parts:
 
 
 def unite(left: Automaton, right: Automaton) -> Parts:
-    """Side by side, with the starts of both."""
+    """Both automata side by side, with the starts of both."""
     sides = (left, right)
     finals = (_final(left), _final(right))
 
@@ -56,7 +56,7 @@ def unite(left: Automaton, right: Automaton) -> Parts:
 
 
 def entry(automaton: Automaton) -> list[tuple[int, int, float]]:
-    """The first steps of an automaton, whichever start they come from."""
+    """The first steps of an automaton, from all of its starts."""
     return [
         (symbol, target, start + weight)
         for state, start in starts(automaton).items()
@@ -70,7 +70,7 @@ def _empty_weight(automaton: Automaton) -> float:
 
 
 def concatenate(left: Automaton, right: Automaton) -> Parts:
-    """From a final state of the left one, the first steps of the right one can be taken as well."""
+    """From a final state of the left one, the first steps of the right one are available too."""
     add, first_steps, empty = adder(left, right), entry(right), _empty_weight(right)
     left_final, right_final = _final(left), _final(right)
 
@@ -91,7 +91,7 @@ def concatenate(left: Automaton, right: Automaton) -> Parts:
 
 
 def star(automaton: Automaton) -> Parts:
-    """A new start that is final (state -1); from a final state one can begin again."""
+    """A new start that is final (state -1); a final state has the first steps again."""
     if automaton.is_weighted and _empty_weight(automaton) > NEVER:
         raise AutomatonError("the star of a weighted automaton needs weight 0 for the empty labeling")
     first_steps, final = entry(automaton), _final(automaton)
@@ -108,9 +108,9 @@ def star(automaton: Automaton) -> Parts:
 
 
 def complement(automaton: Automaton) -> Parts:
-    """Determinized and completed by a state -1 in which nothing can go wrong any more; final and other states swap."""
+    """Determinize, complete with a state -1 that accepts everything, and exchange final and other states."""
     if automaton.is_weighted:
-        raise AutomatonError("a weighted automaton has no complement; take that of its .support()")
+        raise AutomatonError("a weighted automaton has no complement; take the complement of its .support()")
     machine = automaton.determinize()
     final = _final(machine)
     next_state = [{symbol: target for symbol, target, _ in arcs} for arcs in machine.outgoing]
@@ -126,7 +126,7 @@ def complement(automaton: Automaton) -> Parts:
 
 
 def reverse(automaton: Automaton) -> Parts:
-    """Arcs turned round, starts and finals exchanged."""
+    """Reverse the arcs, exchange starts and finals."""
     arcs = list(
         zip(
             automaton.targets.tolist(),
@@ -173,7 +173,7 @@ def given(automaton: Automaton, labels: Mapping[int, int], length: int) -> Parts
     return _trimmed(explore(automaton.num_symbols, read(0, starts(automaton)), follow, stop, add))
 
 
-# Tidying
+# Simplification
 
 
 def trim(automaton: Automaton) -> Parts:
@@ -205,7 +205,7 @@ def _trimmed(parts: Parts) -> Parts:
 
 
 def _leading_to(goals: Iterable[int], arcs: Iterable[tuple[int, int, int, float]]) -> set[int]:
-    """The states from which a goal can be reached."""
+    """The states from which a goal is reachable."""
     before = defaultdict(list)
     for source, _, target, _ in arcs:
         before[target].append(source)
@@ -219,7 +219,7 @@ def _leading_to(goals: Iterable[int], arcs: Iterable[tuple[int, int, int, float]
 
 
 def determinize(automaton: Automaton) -> Parts:
-    """Sets of states: where a symbol can lead from any of them."""
+    """Subset construction: the sets of states that a labeling can reach."""
     if automaton.is_weighted:
         raise AutomatonError("a weighted automaton that is not deterministic cannot be determinized in general")
     final = {state for state, weight in enumerate(_final(automaton)) if weight > NEVER}
@@ -241,7 +241,7 @@ def determinize(automaton: Automaton) -> Parts:
 
 
 def minimize(automaton: Automaton) -> Parts:
-    """Merges the states after which the same can happen (Hopcroft's refinement), of a deterministic automaton."""
+    """Merge equivalent states of a deterministic automaton (Hopcroft's refinement)."""
     parts = trim(automaton)
     blocks = _coarsest_partition(parts)
     final = {blocks[state]: weight for state, weight in parts.final.items()}
@@ -257,14 +257,14 @@ def minimize(automaton: Automaton) -> Parts:
 
 
 def _coarsest_partition(parts: Parts) -> list[int]:
-    """The block of each state: states share one when the same final weights follow the same symbols and weights."""
+    """The block of each state, shared if equal final weights follow equal symbols and weights."""
     letters: dict[tuple[int, float], int] = {}
     incoming: list[list[tuple[int, int]]] = [[] for _ in range(parts.num_states)]
     for source, symbol, target, weight in parts.arcs:
         incoming[target].append((letters.setdefault((symbol, weight), len(letters)), source))
-    kinds: dict[float, int] = {}
-    block_of = [kinds.setdefault(parts.final.get(state, NEVER), len(kinds)) for state in range(parts.num_states)]
-    members: list[set[int]] = [set() for _ in kinds]
+    blocks: dict[float, int] = {}
+    block_of = [blocks.setdefault(parts.final.get(state, NEVER), len(blocks)) for state in range(parts.num_states)]
+    members: list[set[int]] = [set() for _ in blocks]
     for state, block in enumerate(block_of):
         members[block].add(state)
     waiting = list(range(len(members)))
@@ -284,7 +284,7 @@ def _grouped(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
 
 
 def _split(inside: list[int], block_of: list[int], members: list[set[int]], waiting: list[int]) -> None:
-    """Cuts a block into the states `inside` and the rest; the smaller part becomes a new block that waits its turn."""
+    """Cut a block into the states `inside` and the rest; the smaller part joins the queue."""
     old = members[block_of[inside[0]]]
     if len(inside) == len(old):
         return

@@ -1,17 +1,17 @@
-"""Errors that point: what is wrong, the text in which it is wrong, and a caret under the place."""
+"""Errors in a text: what is wrong, the text, and a caret under the place."""
 
 from __future__ import annotations
 
 from glws.errors import ConstraintError
 
 MAX_LENGTH = 9_999
-"""Longer texts and patterns are refused before they are read."""
+"""Longer texts and patterns are refused."""
 SHOWN = 100
-"""How many characters of a long text are shown around the caret."""
+"""The number of characters of a long text that are shown around the caret."""
 
 
 class TextError(ConstraintError):
-    """A text that cannot be read, as three lines: what is wrong and what to do, the text, a caret under the place.
+    """An error in a text: what is wrong, the text, a caret under the place.
 
     >>> print(TextError("write == to compare", "count(1) = 3", 9))
     write == to compare
@@ -31,7 +31,7 @@ class TextError(ConstraintError):
 
 
 def _window(text: str, column: int) -> tuple[str, int]:
-    """The part of the text around the column, on one line, and where the column is in it."""
+    """The part of the text around the column, on one line, and the column within it."""
     start = max(0, min(column - SHOWN // 2, len(text) - SHOWN))
     piece = "".join(" " if c.isspace() else c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
     before = "..." if start else ""

@@ -1,4 +1,4 @@
-"""What can be asked of an automaton: the weight of a labeling, how many there are, ambiguity, equality."""
+"""Queries of an automaton: the weight of a labeling, counts of labelings, ambiguity, equality."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def starts(automaton: Automaton) -> dict[int, float]:
 
 
 def adder(*automata: Automaton) -> Callable[[float, float], float]:
-    """How parallel paths join: as a set for languages, as a sum once there are weights."""
+    """How parallel paths combine: maximum for languages, sum with weights."""
     return _log_add if any(automaton.is_weighted for automaton in automata) else max
 
 
@@ -32,11 +32,11 @@ def _log_add(left: float, right: float) -> float:
 
 
 def log_weight(automaton: Automaton, labeling: Sequence[int]) -> float:
-    """Over the paths of one labeling, carrying the states they are in: their sum, or for a language whether any."""
+    """The sum over the paths of one labeling, or for a language whether any exists."""
     current, add = starts(automaton), adder(automaton)
     for symbol in labeling:
         if not 0 <= symbol < automaton.num_symbols:
-            raise AutomatonError(f"label {symbol!r} is not one of 0..{automaton.num_symbols - 1}")
+            raise AutomatonError(f"label {symbol!r} must be in 0..{automaton.num_symbols - 1}")
         reached: dict[int, float] = {}
         for state, weight in current.items():
             for arc_symbol, target, arc_weight in automaton.outgoing[state]:
@@ -48,7 +48,7 @@ def log_weight(automaton: Automaton, labeling: Sequence[int]) -> float:
 
 
 def is_unambiguous(automaton: Automaton) -> bool:
-    """No two different states can be in use for the same labeling of an accepted word: the square is its diagonal."""
+    """Whether no two states are reachable by the same accepted labeling at the same place."""
     return ambiguous_labeling(automaton) is None
 
 
@@ -91,7 +91,7 @@ def _pairs_leading_to_final(machine: Automaton) -> set[tuple[int, int]]:
 
 
 def count(automaton: Automaton, length: int) -> int:
-    """Number of accepted labelings, in whole numbers of any size."""
+    """Number of accepted labelings, as an exact integer."""
     machine = automaton.resolve()
     ways: dict[int, int] = dict.fromkeys(starts(machine), 1)
     for _ in range(length):
@@ -104,7 +104,7 @@ def count(automaton: Automaton, length: int) -> int:
 
 
 def labelings(automaton: Automaton, length: int) -> Iterator[tuple[int, ...]]:
-    """Depth first through the states from which the end can still be reached in time."""
+    """The accepted labelings, depth first through the states from which the end is reachable."""
     machine = automaton.determinize().trim()
     alive = [{int(s) for s in np.flatnonzero(machine.log_final > NEVER)}]
     for _ in range(length):
@@ -124,10 +124,10 @@ def labelings(automaton: Automaton, length: int) -> Iterator[tuple[int, ...]]:
 
 
 def same_weights(left: Automaton, right: Automaton, tolerance: float = 1e-9) -> bool:
-    """Whether all labelings of all lengths weigh the same (Tzeng's algorithm, in floating point).
+    """Whether all labelings of all lengths have equal weights (Tzeng's algorithm, in floating point).
 
     The row vectors start·M(y) of the two machines side by side span a space of at most (states of both) dimensions; the
-    weights agree everywhere when they agree on a basis of it, found by extending words breadth first.
+    weights agree everywhere if they agree on a basis of it, found by extending words breadth first.
     """
     first = np.concatenate([np.exp(left.log_start), np.exp(right.log_start)])
     steps = _step_matrices(left, right)

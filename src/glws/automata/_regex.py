@@ -1,8 +1,8 @@
 """Regular expressions over class numbers, turned into automata by partial derivatives.
 
-What is left to read after a label is again a regular expression (a partial derivative, after Antimirov), and there are
-only finitely many of them: sets of them are the meta-states of `explore`. Repeats are never written out, so that an
-absurd one costs nothing before the state budget stops it.
+The rest of an expression after a label is again a regular expression (a partial derivative, after Antimirov), and there
+are only finitely many of them: sets of them are the meta-states of `explore`. Repeats are never expanded, so that a
+huge one costs nothing before the state budget stops it.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from glws.errors import ConstraintError
 MAX_NESTING = 50
 MAX_DIGITS = 18
 MAX_WORK = 2_000_000
-"""How many remainders are looked at before a pattern is given up: a few seconds."""
+"""Limit on the number of remainders for one pattern: a few seconds."""
 
 
 def from_regex(pattern: str, num_symbols: int = 2, classes: Sequence[str] | None = None) -> Automaton:
-    """The labelings that a regular expression describes from the first label to the last, as a minimal automaton.
+    """The labelings that match a regular expression as a whole, as a minimal automaton.
 
     A digit is the class of that number; `<12>` a larger number, `<cat>` a name of `classes` (whose number then replaces
     `num_symbols`). `.` is any class, `[012]`, `[0-3<cat>]` one of these, `[^0]` any but these. Then `* + ?`, `{m}`,
-    `{m,}`, `{,n}`, `{m,n}`, `|` and parentheses, as everywhere. Spaces mean nothing; an empty pattern, or an empty side
+    `{m,}`, `{,n}`, `{m,n}`, `|` and parentheses, as usual. Spaces are ignored; an empty pattern, or an empty side
     of `|`, is the empty labeling.
 
-    A pattern that cannot be read raises `ConstraintError` with a caret at the place, a machine larger than the state
-    budget `StateBudgetError`.
+    An invalid pattern raises `ConstraintError` with a caret at the place, an automaton larger than the state budget
+    `StateBudgetError`.
 
     >>> ones_together = from_regex("0*1+0*")
     >>> ones_together.accepts([0, 1, 1, 0]), ones_together.accepts([1, 0, 1])
@@ -52,7 +52,7 @@ def from_regex(pattern: str, num_symbols: int = 2, classes: Sequence[str] | None
     return Automaton(*explore(size, {frozenset([expression]): ALWAYS}, follow, final)).minimize()
 
 
-# Expressions. They are compared by identity, which is cheap; `_Derivatives` makes each of those it meets only once.
+# Expressions. They are compared by identity, which is cheap; `_Derivatives` creates each of them only once.
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ _EMPTY = _Empty()
 
 
 class _Derivatives:
-    """What can follow an expression; remembers what it built, so that equal remainders are the same object."""
+    """The derivatives of expressions, cached so that equal remainders are the same object."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
@@ -125,7 +125,7 @@ class _Derivatives:
         return self._repeats[inner, low, high]
 
     def reached(self, expressions: frozenset[_Expression]) -> list[tuple[int, frozenset[_Expression]]]:
-        """For each label that may come next, all that can be left after it."""
+        """For each label that may come next, all remainders after it."""
         reached = defaultdict(set)
         for expression in expressions:
             if expression not in self._steps:
@@ -139,10 +139,10 @@ class _Derivatives:
     def _count_work(self, steps: int) -> None:
         self._work += steps
         if self._work > MAX_WORK:
-            raise TextError("the pattern leaves too many ways to go on and was stopped; simplify it", self.pattern, 0)
+            raise TextError("the pattern has too many remainders and was stopped; simplify it", self.pattern, 0)
 
     def steps(self, expression: _Expression) -> list[tuple[frozenset[int], _Expression]]:
-        """Pairs (labels that may come next, what is left after one of them)."""
+        """Pairs (labels that may come next, the remainder after one of them)."""
         if isinstance(expression, _OneOf):
             return [(expression.symbols, _EMPTY)]
         if isinstance(expression, _Either):
@@ -154,7 +154,7 @@ class _Derivatives:
         return self._steps_of_sequence(expression)
 
     def _steps_of_sequence(self, expression: _Expression) -> list[tuple[frozenset[int], _Expression]]:
-        """Those of the first part, and while that may be left out, those of the next: a loop, as it may be long."""
+        """The steps of the first part, and while that may be empty, those of the next."""
         found: list[tuple[frozenset[int], _Expression]] = []
         while isinstance(expression, _Then):
             rest = expression.rest
@@ -165,7 +165,7 @@ class _Derivatives:
         return found if expression is _EMPTY else found + self.steps(expression)
 
 
-# Reading
+# Parsing
 
 
 _HINTS = {
@@ -236,7 +236,7 @@ class _Reader:
         low = self._number()
         high = self._number() if self._take(",") else low
         if not self._take("}") or self.pattern[start : self.place].replace(" ", "") in ("{}", "{,}"):
-            raise self._error("a repeat is written {m}, {m,}, {,n} or {m,n}", start)
+            raise self._error("a repeat must be written {m}, {m,}, {,n} or {m,n}", start)
         if high is not None and (low or 0) > high:
             raise self._error(f"the repeat asks for at least {low} and at most {high}; write the smaller first", start)
         return low or 0, high
@@ -304,11 +304,11 @@ class _Reader:
         return self.classes[name] if name in self.classes else self._checked(name, start)
 
     def _checked(self, name: str, start: int) -> int:
-        """The class of that number, if there is one."""
+        """The class of that number; raises if it does not exist."""
         if name.isascii() and name.isdigit() and len(name) <= MAX_DIGITS and int(name) < self.num_symbols:
             return int(name)
-        known = f"0..{self.num_symbols - 1}" + "".join(f", <{other}>" for other in list(self.classes)[:10])
-        raise self._error(f"there is no class {name!r}; the classes are {known}", start)
+        available = f"0..{self.num_symbols - 1}" + "".join(f", <{other}>" for other in list(self.classes)[:10])
+        raise self._error(f"there is no class {name!r}; the classes are {available}", start)
 
     # Characters
 
@@ -317,13 +317,13 @@ class _Reader:
         return sign.isascii() and sign.isdigit()
 
     def _next(self) -> str:
-        """The character to be read, spaces passed over; empty at the end."""
+        """The next character that is not a space; empty at the end."""
         while self.pattern[self.place : self.place + 1].isspace():
             self.place += 1
         return self.pattern[self.place : self.place + 1]
 
     def _take(self, sign: str) -> bool:
-        """Reads this sign if it comes next."""
+        """Consume this character if it comes next."""
         found = self._next() == sign
         self.place += found
         return found
@@ -331,10 +331,10 @@ class _Reader:
     def _unexpected(self) -> TextError:
         sign = self._next()
         if not sign:
-            return self._error("the pattern ends where a class was expected", self.place)
+            return self._error("the pattern ends where a class is expected", self.place)
         if sign.isalpha():
             return self._error("class names are written in angle brackets, like <cat>", self.place)
-        return self._error(_HINTS.get(sign, f"{sign!r} means nothing here; a class was expected"), self.place)
+        return self._error(_HINTS.get(sign, f"{sign!r} is not allowed here; expected a class"), self.place)
 
     def _error(self, message: str, place: int) -> TextError:
         return TextError(message, self.pattern, place)

@@ -1,4 +1,4 @@
-"""Seeing what an automaton is: whether it only counts, and what it says about short groups."""
+"""Structure of an automaton: whether it depends on a count only, and its weights for short groups."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class CountWeights:
-    """An automaton whose weight depends only on how many labels are among the `counted` symbols.
+    """The weights of an automaton that depends only on the number of labels among the `counted` symbols.
 
-    `log_weights[k]` is log ω(k). Beyond its end, ω repeats its last `period` entries for ever (at least one: period 1;
+    `log_weights[k]` is log ω(k). Beyond its end, ω repeats its last `period` entries forever (at least one: period 1;
     an even number: period 2), or is zero if `period` is 0.
     """
 
@@ -36,7 +36,7 @@ class CountWeights:
         return self.log_weights[np.where(beyond < 0, counts, first + beyond % self.period)]
 
     def interval(self, length: int) -> tuple[int, int] | None:
-        """(low, high) where ω is 1 for low <= k <= high and 0 elsewhere up to this length; None if it is not so."""
+        """(low, high) if ω is 1 for low <= k <= high and 0 elsewhere up to this length; else None."""
         weights = self.up_to(length)
         inside = np.flatnonzero(weights == 0.0)
         if len(inside) == 0:
@@ -47,10 +47,10 @@ class CountWeights:
 
 
 def count_weights(automaton: Automaton) -> CountWeights | None:
-    """How the automaton counts, or None if it does more than that.
+    """The weights of the count that the automaton depends on, or None if it depends on more.
 
-    It counts when, in every state, the same symbols stay and all the others lead on together: a chain that ends, or
-    that returns to one of its states.
+    It depends on a count if, in every state, the same symbols stay and all others lead to one next state: a chain that
+    ends, or that returns to one of its states.
     """
     machine = automaton.inference_form
     if not machine.is_deterministic or np.any(machine.log_weights != 0.0):
@@ -71,7 +71,7 @@ def count_weights(automaton: Automaton) -> CountWeights | None:
 
 
 def _onward(machine: Automaton, state: int, counted: npt.NDArray[np.bool_]) -> int | None:
-    """Where the counted symbols lead from a state that the others do not leave: -1 nowhere, None if that is not so."""
+    """The successor by counted symbols, if the others stay in the state: -1 none, None otherwise."""
     target = np.full(machine.num_symbols, -1)
     for symbol, end, _ in machine.outgoing[state]:
         target[symbol] = end

@@ -176,7 +176,7 @@ def _begun(experiment: Experiment, folder: Path | None, world: World) -> RunFold
     run = experiment.begin(folder) if world.is_first else None
     name = usual_folder(experiment.config) if folder is None else folder
     if folder is None:
-        number = world.told(0 if run is None else int(run.path.name.removeprefix(f"{name.name}-")))
+        number = world.broadcast(0 if run is None else int(run.path.name.removeprefix(f"{name.name}-")))
         name = name.with_name(f"{name.name}-{number}")
     world.wait()
     return RunFolder.open(name) if run is None else run

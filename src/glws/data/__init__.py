@@ -1,4 +1,4 @@
-"""Data: published sets, own tables, groups of instances with what is known about them."""
+"""Data: published data sets, tables, and groups of instances with their weak labels."""
 
 from glws.data._columns import column_remarks as column_remarks
 from glws.data._columns import lost_values as lost_values

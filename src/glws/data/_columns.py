@@ -1,4 +1,4 @@
-"""What is wrong with single columns of a table: values lost in rounding, constant features, labels as features."""
+"""Checks of single columns: values lost in rounding, constant features, labels among the features."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from glws.data.tables._table import Table
 
 ROWS_LOOKED_AT = 4096
-"""Distinct values are counted in this many rows, evenly taken: among more of them float32 loses a few of any column."""
+"""Distinct values are counted in this many evenly spaced rows; with more, float32 loses a few of any column."""
 TOLERATED = 0.01
-"""The share of distinct values that rounding may lose unsaid."""
+"""The share of distinct values that rounding may lose without a remark."""
 NAMED = 5
 
 
 def column_remarks(table: Table, about: Description) -> list[str]:
-    """A line for everything that is wrong with the feature columns of a table as they will be used."""
+    """A line for each problem with the feature columns of a table as they will be used."""
     if not table.feature_names or table.shard is not None:
         return []
     values = np.asarray(table.features)
@@ -36,7 +36,7 @@ def column_remarks(table: Table, about: Description) -> list[str]:
 
 
 def lost_values(features: NDArray[Any], scaling: Scaling | None, names: Sequence[str]) -> list[str]:
-    """A line about the columns that have fewer distinct values in float32, standardized if there is a `scaling`.
+    """A line about columns with fewer distinct values in float32, standardized if there is a `scaling`.
 
     >>> lost_values(1.7e9 + np.arange(1200.0)[:, None] / 10, None, ["time"])
     ['column time keeps 2 of its 1,200 distinct values when rounded to float32: standardize it, or subtract an offset']
@@ -57,7 +57,7 @@ def lost_values(features: NDArray[Any], scaling: Scaling | None, names: Sequence
 
 
 def _num_distinct(values: NDArray[Any]) -> NDArray[np.int64]:
-    """How many distinct values each column has."""
+    """Number of distinct values of each column."""
     ordered = np.sort(values, axis=0)
     return np.asarray((ordered[1:] != ordered[:-1]).sum(0) + min(len(values), 1))
 
@@ -71,7 +71,7 @@ def _constant(values: NDArray[Any], names: Sequence[str]) -> Iterator[str]:
 
 
 def _listed(about: Description) -> Iterator[str]:
-    """Feature columns that the description also uses for something that is to be learned."""
+    """Feature columns that the description also uses as a group or a weak label."""
     for block in about.blocks:
         for name in block.columns:
             if name in about.features:
@@ -80,19 +80,19 @@ def _listed(about: Description) -> Iterator[str]:
 
 
 def _equal(table: Table, values: NDArray[Any], about: Description) -> Iterator[str]:
-    """Feature columns that have the values of another column, which says what is to be learned."""
+    """Feature columns that repeat the true label or a weak label."""
     answers = list(_answers(table, about))
     for number, name in enumerate(table.feature_names):
         for answer in answers:
-            if answer.is_told_by(values[answer.rows, number]):
+            if answer.is_repeated_by(values[answer.rows, number]):
                 yield f"column {name} {answer.words}: leave it out of the features"
 
 
 class _Answer(NamedTuple):
-    """What is to be learned, as a column: the rows that have a value, and for each the number of its value.
+    """A column that is to be learned: its rows with a value, and the number of each value.
 
-    `values` are the distinct values, and `first` are places where each is found. Class numbers may have other names in
-    a column that repeats them (`is_class`), everything else has its own values.
+    `values` are the distinct values, and `first` is the place of one occurrence of each. Class numbers may have other
+    names in a column that repeats them (`is_class`), everything else has its own values.
     """
 
     words: str
@@ -104,21 +104,27 @@ class _Answer(NamedTuple):
 
     @classmethod
     def of(cls, words: str, rows: NDArray[np.int64], values: NDArray[Any], is_class: bool) -> _Answer:
-        """Of rows and their values; class -1 is none."""
-        known = values >= 0 if is_class else np.ones(len(values), bool)
-        return cls(words, rows[known], *np.unique(values[known], return_index=True, return_inverse=True), is_class)
+        """The answer of these rows and values; class -1 is no label."""
+        has_value = values >= 0 if is_class else np.ones(len(values), bool)
+        return cls(
+            words, rows[has_value], *np.unique(values[has_value], return_index=True, return_inverse=True), is_class
+        )
 
-    def is_told_by(self, column: NDArray[Any]) -> bool:
-        """Whether a column has a value of its own for each of at least two values, and the same one if need be."""
-        told = column[self.first]
-        if len(told) < 2 or not np.array_equal(column, told[self.places]):
+    def is_repeated_by(self, column: NDArray[Any]) -> bool:
+        """Whether a column determines at least two values one to one (and equals them unless `is_class`)."""
+        column_values = column[self.first]
+        if len(column_values) < 2 or not np.array_equal(column, column_values[self.places]):
             return False
-        return len(np.unique(told)) == len(told) if self.is_class else np.array_equal(told, self.values)
+        return (
+            len(np.unique(column_values)) == len(column_values)
+            if self.is_class
+            else np.array_equal(column_values, self.values)
+        )
 
 
 def _answers(table: Table, about: Description) -> Iterator[_Answer]:
     if table.labels is not None:
-        yield _Answer.of(f"tells the true label ({about.label})", np.arange(len(table)), table.labels, True)
+        yield _Answer.of(f"reveals the true label ({about.label})", np.arange(len(table)), table.labels, True)
     for block, described in zip(table.blocks, about.blocks, strict=True):
         for name, values in block.weak.items():
             if values.ndim == 1 and values.dtype.kind in "iuf" and described.weak[name] not in about.features:

@@ -1,4 +1,4 @@
-"""`WeakDataset`: instances, groups of them, and what is known about each group; batches gather an instance once."""
+"""`WeakDataset`: instances, groups and weak labels; batches load an instance once."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from glws.kinds import AbstractSupervision
 
 
 class Instances(Protocol):
-    """What a batch is gathered from: anything with a length that gives a tensor for a list of numbers."""
+    """A source of instances: it has a length and returns a tensor for a list of numbers."""
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of instances."""
 
     def take(self, numbers: Int[Tensor, "chosen"]) -> Tensor:
-        """The chosen ones, stacked."""
+        """The chosen instances, stacked."""
 
 
 @dataclass(frozen=True, eq=False)
 class TensorInstances:
-    """Instances in memory, the first axis being the instance."""
+    """Instances in memory; the first axis is the instance."""
 
     values: Tensor
 
@@ -44,7 +44,7 @@ class TensorInstances:
 
 @dataclass(frozen=True, eq=False)
 class DatasetInstances:
-    """Instances of a torch Dataset, read one by one; of a pair (instance, label) the label is not looked at."""
+    """Instances of a torch Dataset, read one by one; the label of a pair (instance, label) is ignored."""
 
     dataset: Any
 
@@ -61,8 +61,11 @@ SMALL_TABLE = 1 << 22
 
 
 class _Rows(torch.autograd.Function):
-    """`values[rows]`. On a GPU the gradients of a row are added up where it is chosen among all: two kernels, and the
-    same bits each time, where torch would sort the row numbers."""
+    """`values[rows]` with a reproducible gradient.
+
+    On a GPU it adds up the occurrences of a row by comparing all: two kernels, bit-for-bit reproducible, where torch
+    would sort the row numbers.
+    """
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, rows: Tensor) -> Tensor:
@@ -79,19 +82,19 @@ class _Rows(torch.autograd.Function):
 
 
 def added_where_chosen(values: Tensor, places: Tensor, number: int) -> Tensor:
-    """The sum of the values that belong to each place, by looking at all values for every place."""
+    """The sum of the values of each place, by comparing all values with every place."""
     chosen = places == torch.arange(number, device=places.device)[:, None]
     return torch.where(chosen[:, :, None], values, 0.0).sum(1)
 
 
 def added_by_number(values: Tensor, places: Tensor, number: int) -> Tensor:
-    """The same, value after value."""
+    """The sum of the values of each place, value after value."""
     return values.new_zeros(number, values.shape[1]).index_add_(0, places, values)
 
 
 @dataclass(frozen=True, eq=False)
 class BatchPart:
-    """The groups of one kind in a batch: rows of the batch's instances, and what is known about each group."""
+    """The groups of one kind in a batch: row numbers of instances, and weak labels."""
 
     rows: Int[Tensor, "groups instances"]
     lengths: Int[Tensor, "groups"]
@@ -99,18 +102,18 @@ class BatchPart:
     groups: Int[Tensor, "groups"]
 
     def gather(self, log_probs: Float[Tensor, "rows classes"]) -> Float[Tensor, "groups instances classes"]:
-        """Predictions for the distinct instances, laid out for the groups."""
+        """Predictions for the distinct instances, arranged by group."""
         laid_out: Tensor = _Rows.apply(log_probs, self.rows.to(log_probs.device))  # type: ignore[no-untyped-call]
         return laid_out
 
     def to(self, device: torch.device | str) -> BatchPart:
-        """The same part with the row numbers and weak labels on another device; lengths and group numbers stay."""
+        """The part with its row numbers and weak labels on another device."""
         return replace(self, rows=self.rows.to(device), weak=self.weak.to(device))
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Distinct instances, each once, and the groups they belong to, kind by kind."""
+    """Distinct instances, each once, and their groups of every kind."""
 
     instances: Tensor
     numbers: Int[Tensor, "rows"]
@@ -118,7 +121,7 @@ class Batch:
     evidence: Float[Tensor, "rows classes"] | None = None
 
     def to(self, device: torch.device | str) -> Batch:
-        """The same batch on another device."""
+        """The batch on another device."""
         evidence = None if self.evidence is None else self.evidence.to(device)
         parts = tuple(part.to(device) for part in self.parts)
         return Batch(self.instances.to(device), self.numbers, parts, evidence)
@@ -129,7 +132,7 @@ class Batch:
         e_log_probs: Float[Tensor, "rows classes"] | None = None,
         **options: Any,
     ) -> list[EMLoss]:
-        """`em_loss` of every kind; `options` go to it, `multiclass` only where there are several classes to count."""
+        """`em_loss` of every kind with these `options`; `multiclass` only for kinds with several classes."""
         return self._losses(em_loss, log_probs, e_log_probs, options)
 
     def unchecked_losses(
@@ -138,7 +141,7 @@ class Batch:
         e_log_probs: Float[Tensor, "rows classes"] | None = None,
         **options: Any,
     ) -> list[EMLoss]:
-        """The same by `unchecked_em_loss`, for methods, which take the log-softmax themselves."""
+        """`losses` by `unchecked_em_loss`, for methods, which compute the log-softmax themselves."""
         return self._losses(unchecked_em_loss, log_probs, e_log_probs, options)
 
     def _losses(
@@ -164,7 +167,7 @@ class Batch:
         weights: Sequence[float] | None = None,
         **options: Any,
     ) -> Float[Tensor, ""]:
-        """`em_loss` of every kind, added up with these weights; `options` go to `em_loss`."""
+        """The weighted sum of `em_loss` over the kinds; `options` go to `em_loss`."""
         total = log_probs.new_zeros(())
         answers = self.losses(log_probs, e_log_probs, **options)
         for answer, weight in zip(answers, weights or [1.0] * len(answers), strict=True):
@@ -173,12 +176,12 @@ class Batch:
 
 
 class WeakDataset:
-    """Instances, groups of them, and what is known about each group.
+    """Instances, groups of them, and the weak label of each group.
 
     `instances` are a tensor, an array, a torch Dataset, a folder of images (its path), or anything with `len` and
-    `take(numbers)`. `groups` and `weak` are one of each, or lists of as many: several kinds of knowledge about the same
-    instances, in groups of their own. `evidence` is knowledge about single instances, log e(k) as [instances, classes],
-    that holds whatever group they are in.
+    `take(numbers)`. `groups` and `weak` are one of each, or lists of equal length: several kinds of weak labels for the
+    same instances, each with its own groups. `evidence` is evidence about single instances, log e(k) as
+    [instances, classes], independent of the groups.
 
     >>> from glws.kinds import Labels, Proportions
     >>> x = torch.randn(6, 3)
@@ -199,15 +202,15 @@ class WeakDataset:
         self.instances = instances_of(instances)
         self.evidence = evidence
         self.weak = (weak,) if isinstance(weak, AbstractSupervision) else tuple(weak)
-        given = [groups] if isinstance(weak, AbstractSupervision) else list(groups)
-        if len(given) != len(self.weak):
-            raise DataError(f"there are {len(self.weak)} kinds of weak labels but {len(given)} lists of groups")
-        self.groups = tuple(Groups.of(part) for part in given)
+        tables = [groups] if isinstance(weak, AbstractSupervision) else list(groups)
+        if len(tables) != len(self.weak):
+            raise DataError(f"there are {len(self.weak)} kinds of weak labels but {len(tables)} lists of groups")
+        self.groups = tuple(Groups.of(part) for part in tables)
         if check:
             self.check()
 
     def check(self) -> None:
-        """Raises `DataError` naming the first group that cannot be."""
+        """Raise `DataError` with the first infeasible group."""
         if self.evidence is not None and len(self.evidence) != len(self.instances):
             raise DataError(f"there are {len(self.instances)} instances but {len(self.evidence)} rows of evidence")
         for groups, weak in zip(self.groups, self.weak, strict=True):
@@ -217,7 +220,7 @@ class WeakDataset:
             weak.check(groups.lengths, weak.num_classes)
 
     def __len__(self) -> int:
-        """How many groups there are, of all kinds."""
+        """Number of groups of all kinds."""
         return sum(len(groups) for groups in self.groups)
 
     def batch(
@@ -225,16 +228,16 @@ class WeakDataset:
         chosen: Sequence[Int[Tensor, "groups"]],
         own: Callable[[Int[Tensor, "rows"]], slice] | None = None,
     ) -> Batch:
-        """The chosen groups of each kind; every distinct instance is taken once.
+        """The chosen groups of each kind; every distinct instance is loaded once.
 
-        `own` says which of the instances (their sorted numbers) this process takes, where several share the work.
+        `own` selects the instances (their sorted numbers) that this process loads, if several processes share the work.
         """
         batch = self.numbered(chosen)
-        taken = batch.numbers if own is None else batch.numbers[own(batch.numbers)]
-        return replace(batch, instances=self.instances.take(taken))
+        numbers = batch.numbers if own is None else batch.numbers[own(batch.numbers)]
+        return replace(batch, instances=self.instances.take(numbers))
 
     def numbered(self, chosen: Sequence[Int[Tensor, "groups"]]) -> Batch:
-        """The same with the numbers of the instances in their place."""
+        """The batch with instance numbers instead of instances."""
         tables = [groups.padded(numbers) for groups, numbers in zip(self.groups, chosen, strict=True)]
         everything = torch.cat([table.reshape(-1) for table, _ in tables])
         numbers, rows = torch.unique(everything, return_inverse=True)
@@ -252,15 +255,15 @@ class WeakDataset:
         return WeakDataset(self.instances, groups, weak, self.evidence, check=False)
 
     def regrouped(self, generator: torch.Generator) -> WeakDataset:
-        """The same data with the instances of samples of one population dealt out anew among their groups.
+        """The data with the instances of exchangeable unlabeled sets redistributed among their groups.
 
-        Only kinds that say so (`exchangeable_sets`) change; group sizes stay, and so does what is known of each group.
+        Only kinds with `exchangeable_sets` change; group sizes and weak labels stay.
         """
         dealt = [_this_epoch(groups, weak, generator) for groups, weak in zip(self.groups, self.weak, strict=True)]
         return WeakDataset(self.instances, dealt, self.weak, self.evidence, check=False)
 
     def batches(self, num_batches: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
-        """One pass through all groups in this many batches, each with its share of every kind; shuffled if asked."""
+        """One pass through all groups in this many batches, each with its share of every kind."""
         order = [_order(len(groups), generator) for groups in self.groups]
         shares = [numbers.tensor_split(num_batches) for numbers in order]
         for chosen in zip(*shares, strict=True):
@@ -295,14 +298,14 @@ def instance_shape(instances: Instances) -> tuple[int, ...]:
 
 
 def instances_of(instances: Any) -> Instances:
-    """What a batch can be gathered from, made of a tensor, an array, a torch Dataset, or the path of a folder."""
+    """An instance source from a tensor, an array, a torch Dataset, or the path of a folder."""
     if isinstance(instances, str | os.PathLike):
         return ImageFiles.in_folder(instances)
     if isinstance(instances, Tensor) or hasattr(instances, "__array__"):
         return TensorInstances(torch.as_tensor(instances))
     if hasattr(instances, "take") and hasattr(instances, "__len__"):
-        taken: Instances = instances
-        return taken
+        source: Instances = instances
+        return source
     if hasattr(instances, "__getitem__") and hasattr(instances, "__len__"):
         return DatasetInstances(instances)
-    raise DataError(f"instances are a tensor, an array or a torch Dataset, found {type(instances).__name__}")
+    raise DataError(f"instances must be a tensor, an array or a torch Dataset, found {type(instances).__name__}")

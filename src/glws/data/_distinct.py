@@ -1,4 +1,4 @@
-"""Questions about groups whose instances are all predicted alike: asked once for each weak label and group size."""
+"""Queries with the same prediction for all instances: once for each weak label and group size."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from torch import Tensor
 from glws.kinds import AbstractSupervision
 
 FEW_GROUPS = 20
-"""So many often suffice to settle a question."""
+"""Number of groups in the first piece, which often suffices."""
 MOST_NUMBERS = 2_000_000
-"""Groups that are asked about at once, each padded to the longest, have no more instances times classes than this."""
+"""Instances times classes of a piece, each group padded to the longest, are at most this many."""
 
 
 @dataclass(frozen=True, eq=False)
 class Distinct:
-    """Different pairs of weak label and group size, from the shortest group to the longest, and how many groups each
-    stands for.
+    """Distinct pairs of weak label and group size, sorted by size, and how many groups have each.
 
     >>> from glws.kinds import Proportions
     >>> found = Distinct.of(Proportions.of([1, 1, 2, 1]), torch.tensor([3, 3, 3, 2]))
@@ -34,7 +33,7 @@ class Distinct:
 
     @classmethod
     def of(cls, weak: AbstractSupervision, lengths: Int[Tensor, "groups"]) -> Distinct:
-        """Those of all groups of a kind."""
+        """The distinct pairs of all groups of a kind."""
         first, index = weak.distinct(lengths)
         order = torch.argsort(lengths[first], stable=True)
         chosen = first[order]
@@ -44,7 +43,7 @@ class Distinct:
         return Distinct(self.weak[chosen], self.lengths[chosen], self.times[chosen])
 
     def pieces(self) -> Iterator[Distinct]:
-        """All of them: a few, then ever more at once, as far as they fit; padded to the longest of each piece."""
+        """All pairs in pieces of growing size; padded to the longest of each piece."""
         begin, most = 0, FEW_GROUPS
         while begin < len(self.lengths):
             lengths = self.lengths[begin : begin + most]

@@ -1,8 +1,8 @@
-"""What is wrong, contradictory or unlearnable in weakly labeled data, before anything is trained on it.
+"""Checks of weakly labeled data before training: errors, contradictions, classes that cannot be learned.
 
-`CHECKS` is the list of what is looked for; each check yields findings. Feasibility is answered by the kinds in closed
-form and by propagation between them. Questions about likelihoods are asked through `glws.infer`, once for each
-different pair of weak label and group size, short groups first, and end with the first group that settles them.
+`CHECKS` is the list of checks; each yields findings. Feasibility is decided by the kinds in closed form and by
+propagation between them. Likelihoods come from `glws.infer`, once for each distinct pair of weak label and group size,
+short groups first, and stop at the first group that decides the check.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from glws.kinds import AbstractSupervision
 from glws.kinds._class_maps import exchangeable_sets, joined, questions
 from glws.kinds._narrowing import Narrowed
 
-MOST_ASKED = 50_000_000
-"""After so many instances times classes, whether a class is ever mentioned is left open, and not reported."""
+MAX_VISITED = 50_000_000
+"""Limit on instances times classes in the search for a weak label that mentions a class."""
 MOST_CLASSES = 30
-"""Of so many classes any two are compared."""
+"""Limit on the number of classes whose pairs are compared."""
 MOST_NAMES = 5
-"""Lists of names in messages are cut after so many."""
+"""Limit on the length of lists of names in messages."""
 MOST_EXAMPLES = 3
-"""Messages show so many different sentences about groups."""
+"""Limit on the distinct sentences about groups in a message."""
 RARE = 0.01
-"""How likely a class is to somebody who takes it to be rare."""
+"""The prior probability of a class in checks whether a weak label makes it more likely."""
 ROUNDED = 0.05
-"""Shares that differ by less, where counts differ by less than 1/2, are equal but for the rounding of counts."""
+"""Shares that differ by less, where counts differ by less than 1/2, are equal up to rounding of counts."""
 FAR_APART = 0.2
-"""Two kinds contradict each other when their rates of a class differ by more than this."""
+"""Two kinds contradict each other if their rates of a class differ by more than this."""
 FAR_OFF = 0.05
-"""Approximate posteriors that may be off by more than this are worth a warning."""
+"""Approximate posteriors with a larger error estimate cause a warning."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something to know about the data: "error" (cannot be trained on), "warning" (will mislead), or "note"."""
+    """A result of a check: "error" (prevents training), "warning" (misleads training), or "note"."""
 
     level: str
     check: str
@@ -54,7 +54,7 @@ class Finding:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """The groups of one kind, and what is known about them."""
+    """The groups of one kind and their weak labels."""
 
     name: str
     groups: Groups
@@ -63,12 +63,12 @@ class Part:
 
     @cached_property
     def feasible(self) -> Narrowed:
-        """Which groups some labeling satisfies, whatever is known about their instances elsewhere."""
+        """Which groups are feasible by themselves."""
         return self.weak.feasible(self.groups.lengths)
 
     @cached_property
     def distinct(self) -> Distinct:
-        """Its different pairs of weak label and group size."""
+        """The distinct pairs of weak label and group size."""
         return Distinct.of(self.weak, self.groups.lengths)
 
     def some(self, groups: Sequence[int]) -> str:
@@ -76,24 +76,24 @@ class Part:
         return _listed([str(self.group_names[group]) for group in groups])
 
     def called(self, groups: Sequence[int]) -> str:
-        """The same as a noun: "group 3", "groups 3, 4 and 17 more"."""
+        """The same groups as a noun: "group 3", "groups 3, 4 and 17 more"."""
         return f"group{'s' * (len(groups) > 1)} {self.some(groups)}"
 
     def examples(self, groups: Sequence[int], sentence: Callable[[int], str]) -> str:
-        """What there is to say about these groups, each different sentence once, with the groups that it is about."""
+        """Sentences about these groups, each distinct one once, with its groups."""
         about: dict[str, list[int]] = {}
         for group in groups:
             about.setdefault(sentence(group), []).append(group)
-        said = [f"{words} ({self.called(those)})" for words, those in about.items()]
-        return _listed(said, MOST_EXAMPLES, "; ", "; ")
+        parts = [f"{words} ({self.called(members)})" for words, members in about.items()]
+        return _listed(parts, MOST_EXAMPLES, "; ", "; ")
 
 
 def examine(
     data: WeakDataset, classes: Sequence[str], group_names: Sequence[Sequence[object]] | None = None
 ) -> list[Finding]:
-    """All findings, the worst first, each once. `data` may have been built with `check=False`.
+    """All findings, errors first, each once. `data` may have been built with `check=False`.
 
-    `group_names` are what messages call the groups of each kind; without them they go by number.
+    `group_names` are the names of the groups of each kind in messages; by default they are numbers.
 
     >>> from glws.kinds import Proportions
     >>> bags = WeakDataset(torch.zeros(4, 1), [[0, 1], [2, 3]], Proportions.of([1, 3]), check=False)
@@ -120,7 +120,7 @@ def _number(count: int, word: str) -> str:
 
 
 def _listed(words: Sequence[str], most: int = MOST_NAMES, between: str = ", ", last: str = " and ") -> str:
-    """The first few of many, and how many more there are."""
+    """The first few of many words, and the number of the others."""
     if len(words) > most + 1:
         words = [*words[:most], f"{len(words) - most:,} more"]
     return words[0] if len(words) == 1 else f"{between.join(words[:-1])}{last}{words[-1]}"
@@ -132,7 +132,7 @@ def _classes(names: Sequence[str]) -> str:
 
 
 def _about(part: Part, group: int, classes: Sequence[str]) -> str:
-    """What is known about a group, and its size."""
+    """The weak label of a group, and its size."""
     length = _number(int(part.groups.lengths[group]), "instance")
     return f"{part.weak.describe(group, classes)} cannot hold in a group of {length}"
 
@@ -142,22 +142,24 @@ def infeasible_groups(parts: Sequence[Part], size: int, classes: Sequence[str]) 
     for part in parts:
         wrong = (~part.feasible.possible).nonzero()[:, 0].tolist()
         if wrong:
-            reasons = part.examples(wrong, lambda group: _about(part, group, classes))  # noqa: B023 - asked at once
+            reasons = part.examples(wrong, lambda group: _about(part, group, classes))  # noqa: B023 - called at once
             message = f"{part.name}: no labeling satisfies {_number(len(wrong), 'group')}: {reasons}"
             yield Finding("error", "infeasible groups", message, tuple(wrong))
 
 
 def contradictions(parts: Sequence[Part], size: int, classes: Sequence[str]) -> Iterator[Finding]:
-    """Groups that what other groups say about their instances makes infeasible; groups where that was not decided;
-    and classes that no instance may have."""
+    """Groups that the weak labels of other groups with the same instances make infeasible.
+
+    Also groups for which that was not decided, and classes that no instance may have.
+    """
     verdict = _decided(parts, size, len(classes))
     for part, mask in zip(parts, verdict.contradictory, strict=True):
         wrong = mask.nonzero()[:, 0].tolist()
         if wrong:
             reasons = part.examples(wrong, lambda group: part.weak.describe(group, classes))  # noqa: B023
             message = (
-                f"{part.name}: {_number(len(wrong), 'group')} cannot hold together with what other groups say about "
-                f"the same instances: {reasons}"
+                f"{part.name}: {_number(len(wrong), 'group')} cannot hold together with other groups of the same "
+                f"instances: {reasons}"
             )
             yield Finding("error", "contradictions", message, tuple(wrong))
     for part, mask in zip(parts, verdict.undecided, strict=True):
@@ -178,7 +180,7 @@ def contradictions(parts: Sequence[Part], size: int, classes: Sequence[str]) -> 
 
 
 def _decided(parts: Sequence[Part], size: int, num_classes: int) -> Verdict:
-    """The verdict on all groups that are feasible alone. Without instances in common there is nothing to propagate."""
+    """The verdict on all groups that are feasible alone; without shared instances nothing is propagated."""
     constraints = [Constraint(part.groups, part.weak, part.feasible.possible) for part in parts]
     nothing = [torch.zeros_like(part.used) for part in constraints]
     if are_disjoint(constraints, size):
@@ -208,9 +210,9 @@ def small_groups(parts: Sequence[Part], size: int, classes: Sequence[str]) -> It
 
 
 def silent_classes(parts: Sequence[Part], size: int, classes: Sequence[str]) -> Iterator[Finding]:
-    """Classes that no weak label speaks for while it does for others.
+    """Classes that no weak label makes more likely, while others are.
 
-    A weak label speaks for a class when it makes it more likely to somebody who thought it rare.
+    A weak label mentions a class if it makes it more likely when its prior is RARE.
     """
     raised = [_highest(parts, number, len(classes)) for number in range(len(classes))]
     silent = [0 < highest <= RARE + 1e-9 for highest in raised]
@@ -221,28 +223,28 @@ def silent_classes(parts: Sequence[Part], size: int, classes: Sequence[str]) -> 
 
 
 def _highest(parts: Sequence[Part], number: int, num_classes: int) -> float:
-    """The largest posterior of a class that the predictions take to be rare; some larger than RARE, if there is one."""
+    """The largest posterior of a class of prior RARE; any larger than RARE, if there is one."""
     probs = torch.full((num_classes,), (1 - RARE) / max(num_classes - 1, 1), dtype=torch.float64)
     probs[number] = RARE
-    highest, asked = 0.0, 0
+    highest, visited = 0.0, 0
     for piece in _in_turn(parts):
         values = piece.filled(probs.log())
         if values.numel():
             highest = max(highest, float(piece.weak.infer(values, piece.lengths).marginals[..., number].amax()))
-        asked += values.numel()
-        if highest > RARE + 1e-9 or asked > MOST_ASKED:
+        visited += values.numel()
+        if highest > RARE + 1e-9 or visited > MAX_VISITED:
             return max(highest, 2 * RARE)
     return highest
 
 
 def _in_turn(parts: Sequence[Part]) -> Iterator[Distinct]:
-    """The pieces of all kinds, one of each at a time."""
+    """The pieces of all kinds, alternating between kinds."""
     for pieces in zip_longest(*(part.distinct.pieces() for part in parts)):
         yield from (piece for piece in pieces if piece is not None)
 
 
 def rates(parts: Sequence[Part], size: int, classes: Sequence[str]) -> Iterator[Finding]:
-    """Kinds that disagree about how frequent a class is."""
+    """Kinds that disagree about the frequency of a class."""
     stated = [(part.name, shares) for part in parts if (shares := _stated_shares(part)) is not None]
     for (left, left_rates), (right, right_rates) in combinations(stated, 2):
         gaps = torch.maximum(left_rates[0] - right_rates[1], right_rates[0] - left_rates[1])
@@ -267,7 +269,7 @@ def _range(shares: Float[Tensor, "2 classes"], number: int) -> str:
 
 
 def equal_shares(parts: Sequence[Part], size: int, classes: Sequence[str]) -> Iterator[Finding]:
-    """Groups that all have the same shares of the classes, where nothing else tells the classes apart."""
+    """Groups with equal class shares, if nothing else distinguishes the classes."""
     common = [(part, _common_shares(part)) for part in parts]
     shares = [share for _, share in common if share is not None]
     if not shares or any(float((share - shares[0]).abs().max()) > 1e-6 for share in shares):
@@ -286,7 +288,7 @@ def equal_shares(parts: Sequence[Part], size: int, classes: Sequence[str]) -> It
 
 
 def _tell_classes_apart(parts: Sequence[Part], num_classes: int) -> bool:
-    """Whether there are two classes that cannot be exchanged."""
+    """Whether two classes are not exchangeable."""
     if num_classes > MOST_CLASSES:
         return True
     pieces = [piece for part in parts for piece in part.distinct.pieces()]
@@ -295,7 +297,7 @@ def _tell_classes_apart(parts: Sequence[Part], num_classes: int) -> bool:
 
 
 def _common_shares(part: Part) -> Float[Tensor, "classes"] | None:
-    """The class shares of all groups of a kind, if they differ by no more than the rounding of counts."""
+    """The class shares of all groups of a kind, if they are equal up to rounding of counts."""
     stated = part.weak.stated_counts(part.groups.lengths)
     if stated is None or not torch.equal(*stated) or not len(part.groups.indices):
         return None
@@ -307,7 +309,7 @@ def _common_shares(part: Part) -> Float[Tensor, "classes"] | None:
 
 
 def approximate_answers(parts: Sequence[Part], size: int, classes: Sequence[str]) -> Iterator[Finding]:
-    """Whether the largest groups of a kind are too large for exact posteriors, at predictions drawn at random."""
+    """Kinds whose largest groups have approximate posteriors, at random predictions."""
     for part in parts:
         longest = part.groups.lengths.sort(descending=True, stable=True)
         fit = MOST_NUMBERS // max([*longest.values[:1].tolist(), 1]) // len(classes)
@@ -318,9 +320,9 @@ def approximate_answers(parts: Sequence[Part], size: int, classes: Sequence[str]
         error = part.weak[chosen].infer(random, lengths).error
         if error is not None:
             most = float(error.max())
-            name = part.some(chosen[[int(error.argmax())]].tolist())
+            name = part.called(chosen[[int(error.argmax())]].tolist())
             message = (
-                f"{part.name}: the posteriors of large groups are approximate: those of group {name} may be off by "
+                f"{part.name}: the posteriors of large groups are approximate: those of {name} may be off by "
                 f"{most:.2g} (estimate, at random predictions); those of smaller groups are exact"
             )
             groups = tuple(chosen[error > 0].tolist())
@@ -328,7 +330,7 @@ def approximate_answers(parts: Sequence[Part], size: int, classes: Sequence[str]
 
 
 Check = Callable[[Sequence[Part], int, Sequence[str]], Iterator[Finding]]
-"""From the kinds, the number of instances and the names of the classes to findings."""
+"""A check: from the kinds, the number of instances and the names of the classes to findings."""
 
 CHECKS: tuple[Check, ...] = (
     infeasible_groups,

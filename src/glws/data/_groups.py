@@ -1,4 +1,4 @@
-"""`Groups`: which instances belong together, however it is told."""
+"""`Groups`: the instances of each group."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Groups:
 
     @classmethod
     def of(cls, groups: Sequence[Sequence[int]] | Tensor | npt.NDArray[np.int64] | Groups) -> Groups:
-        """From lists of instance numbers, or an array [groups, instances] of groups of one size."""
+        """Groups from lists of instance numbers, or from an array [groups, instances] of groups of one size."""
         if isinstance(groups, Groups):
             return groups
         if isinstance(groups, Tensor | np.ndarray):
@@ -49,10 +49,10 @@ class Groups:
 
     @classmethod
     def from_ids(cls, ids: Sequence[object] | npt.NDArray[np.generic]) -> Groups:
-        """From a column that names the group of each instance; groups are numbered in the order of their names."""
+        """Groups from a column with the group name of each instance; groups are sorted by name."""
         names = np.asarray(ids)
         if names.ndim != 1:
-            raise DataError(f"ids have a name for each instance, found shape {list(names.shape)}; {OF_LISTS}")
+            raise DataError(f"ids must have a name for each instance, found shape {list(names.shape)}; {OF_LISTS}")
         missing = missing_values(names)
         if missing.any():
             raise DataError(f"row {missing.argmax()}: the name of its group is missing")
@@ -62,7 +62,7 @@ class Groups:
 
     @classmethod
     def singles(cls, num_instances: int) -> Groups:
-        """Every instance by itself."""
+        """Every instance as a group of one."""
         return cls(torch.arange(num_instances + 1), torch.arange(num_instances))
 
     def __len__(self) -> int:
@@ -70,22 +70,22 @@ class Groups:
 
     @property
     def lengths(self) -> Int[Tensor, "groups"]:
-        """How many instances each group has."""
+        """Number of instances of each group."""
         return self.offsets.diff()
 
     def __getitem__(self, groups: int | Sequence[int] | Tensor) -> Groups:
-        """Some of the groups, in the order asked for."""
+        """Some of the groups, in this order."""
         chosen = torch.as_tensor(groups).reshape(-1)
         chosen = (
             chosen.nonzero()[:, 0] if chosen.dtype == torch.bool else chosen.long()
-        )  # a mask chooses where it is True
+        )  # a mask selects where it is True
         lengths = self.lengths[chosen]
         offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
         shift = (self.offsets[chosen] - offsets[:-1]).repeat_interleave(lengths)
         return Groups(offsets, self.indices[torch.arange(len(shift)) + shift])
 
     def padded(self, groups: Int[Tensor, "chosen"]) -> tuple[Int[Tensor, "chosen instances"], Int[Tensor, "chosen"]]:
-        """Instance numbers of some groups as one table, and the lengths; padding repeats a member of some group."""
+        """Instance numbers of some groups as one array, and the lengths; padding repeats some member."""
         lengths = self.offsets[groups + 1] - self.offsets[groups]
         steps = torch.arange(int(lengths.max()) if len(lengths) else 0)
         within = torch.where(steps < lengths[:, None], steps, 0)
@@ -93,20 +93,20 @@ class Groups:
         return self.indices[places], lengths
 
     def check(self, num_instances: int) -> None:
-        """Raises `DataError` naming the first group that holds an instance that is not there."""
+        """Raise `DataError` with the first group that has a number of no instance."""
         wrong = ((self.indices < 0) | (self.indices >= num_instances)).nonzero()
         if len(wrong):
             place = int(wrong[0])
             group = int(torch.searchsorted(self.offsets, place, right=True)) - 1
-            raise DataError(f"group {group}: instance {int(self.indices[place])} is not one of 0..{num_instances - 1}")
+            raise DataError(f"group {group}: instance {int(self.indices[place])} must be in 0..{num_instances - 1}")
 
 
 def _instance_numbers(group: object, where: str) -> Int[Tensor, "..."]:
-    """Whole numbers as they stand in a group or a table of groups; anything that would be read otherwise is refused."""
+    """Whole numbers of a group or an array of groups; anything else is refused."""
     try:
         read = torch.as_tensor(group)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise DataError(f"groups: {where} is no list of instance numbers; {OF_IDS}") from error
+        raise DataError(f"groups: {where} is not a list of instance numbers; {OF_IDS}") from error
     if read.ndim == 0:
         raise DataError(f"groups: {where} is a number, expected a list of instance numbers; {OF_IDS}")
     if read.dtype == torch.bool:

@@ -1,4 +1,4 @@
-"""Data that nothing can be learned from, where that is certain: said before anything is trained."""
+"""Errors before training for data from which nothing can be learned."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from glws.data._groups import Groups
 from glws.data._pieces import pieces
 from glws.errors import DataError
-from glws.inference import real_instances
+from glws.inference import padding_mask
 from glws.kinds import AbstractSupervision
 
 
@@ -21,30 +21,30 @@ def check_learnable(
     classes: Sequence[object] | None = None,
     needs_all: bool = False,
 ) -> None:
-    """Raises `DataError` for a kind without groups, and where every weak label rules out all classes but one.
+    """Raise `DataError` for a kind without groups, or if every weak label excludes all classes but one.
 
-    Only groups that say something count: nothing is known of an instance without a label (-1), or with all classes as
-    candidates. With `needs_all`, one class that is ruled out everywhere is enough. `classes` are the names for the
-    message; without them they go by number.
+    Only informative groups count, not instances without a label or with all classes as candidates. With
+    `needs_all`, one class that is excluded everywhere is enough. `classes` are the names for the message, by default
+    numbers.
 
     >>> from glws.kinds import Labels
-    >>> check_learnable([Groups.singles(3)], [Labels.of([1, 1, -1], 2)])
+    >>> check_learnable([Groups.singles(3)], [Labels.of([1, 1, None], 2)])
     Traceback (most recent call last):
     glws.errors.DataError: every weak label rules out class 0; add labels of it, or unlabeled data with a class prior
     """
     for kind, members in zip(weak, groups, strict=True):
         if not len(members):
-            raise DataError(f"{type(kind).__name__}: there is no group of this kind; add some, or leave the kind out")
-    possible, is_anything_known = torch.zeros(weak[0].num_classes, dtype=torch.bool), False
+            raise DataError(f"{type(kind).__name__} has no groups; add some, or leave the kind out")
+    possible, is_informative = torch.zeros(weak[0].num_classes, dtype=torch.bool), False
     for kind, members in zip(weak, groups, strict=True):
         for piece in pieces(kind, members):
             allowed = _allowed(*piece)
-            is_anything_known |= bool(len(allowed))
+            is_informative |= bool(len(allowed))
             possible |= allowed.any(0)
             if int(possible.sum()) >= (len(possible) if needs_all else 2):
                 return
-    if not is_anything_known:
-        raise DataError("nothing is known of any row: every weak label allows everything")
+    if not is_informative:
+        raise DataError("every weak label allows every class: there is nothing to learn from")
     missing = (~possible).nonzero()[:, 0].tolist()
     names = ", ".join(str(number if classes is None else classes[number]) for number in missing)
     remedy = "add labels of it, or unlabeled data with a class prior"
@@ -52,9 +52,9 @@ def check_learnable(
 
 
 def _allowed(weak: AbstractSupervision, groups: Groups) -> Bool[Tensor, "groups classes"]:
-    """Which classes an instance of a group may have, for those of the groups that say something.
+    """The classes that instances of each informative group may have.
 
-    What says nothing is equally likely whatever is predicted: at random, and one class for all instances.
+    An uninformative weak label is equally likely whatever is predicted: at random, and one class for all instances.
     """
     lengths = groups.lengths
     shape = (len(groups), max(int(lengths.max()), 1), weak.num_classes)
@@ -63,5 +63,5 @@ def _allowed(weak: AbstractSupervision, groups: Groups) -> Bool[Tensor, "groups 
     one_class = torch.eye(weak.num_classes, dtype=torch.float64).log()
     constant = torch.stack([weak.infer(one.expand(shape), lengths).log_likelihood for one in one_class])
     says_something = ~torch.isclose(constant, answer.log_likelihood, rtol=0, atol=1e-9).all(0)
-    is_real = real_instances(answer.marginals, lengths)
+    is_real = padding_mask(answer.marginals, lengths)
     return ((answer.marginals > 0) & is_real[:, :, None]).any(1)[says_something]

@@ -1,4 +1,4 @@
-"""Groups of a kind a few at a time, for questions that are asked of all of them or until one answers."""
+"""Groups of a kind in pieces, for queries about all groups or until one decides."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from glws.kinds import AbstractSupervision
 
 FIRST_PIECE = 64
 MOST_NUMBERS = 2_000_000
-"""The groups of a piece, each padded to the longest, have no more instances times classes than this."""
+"""Instances times classes of a piece, each group padded to the longest, are at most this many."""
 
 
 def pieces(
     weak: AbstractSupervision, groups: Groups, numbers: Int[Tensor, "chosen"] | None = None
 ) -> Iterator[tuple[AbstractSupervision, Groups]]:
-    """These groups, or all: a few, then ever more at once, as far as they fit.
+    """These groups, or all, in pieces of growing size.
 
     >>> from glws.kinds import Proportions
     >>> bags = Groups.of(torch.arange(600).view(300, 2))

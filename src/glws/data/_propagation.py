@@ -1,8 +1,8 @@
-"""Whether weak labels about the same instances can all hold: constraint propagation, then search within a budget.
+"""Joint feasibility of weak labels with common instances: constraint propagation, then search within a budget.
 
-Each group takes away the classes that none of its labelings has (`AbstractSupervision.narrowed`), group after group,
-until nothing changes. A group that is left without a labeling is a contradiction. Where groups share instances without
-a cycle, there is no other; where they form a cycle there may be, and a search decides as far as its budget goes.
+Each group excludes the classes that none of its labelings has (`AbstractSupervision.narrowed`), group after group,
+until nothing changes. A group without a labeling is then a contradiction. If groups share instances without a cycle,
+there is no other contradiction; if they form a cycle there may be, and a search decides within its budget.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from glws.data._groups import Groups
 from glws.kinds import AbstractSupervision
 
 MOST_ROUNDS = 300
-"""Propagation is stopped after so many rounds, and what is left is undecided."""
+"""Limit on rounds of propagation; the remaining groups are undecided."""
 MOST_CLASSES = 30
-"""Of so many classes each is tried for all instances of a cycle at once."""
+"""Number of classes that are tried for all instances of a cycle at once."""
 MOST_VISITS = 3_000_000
-"""The search for a labeling looks at so many members of groups, over all cycles."""
+"""Budget of the search: visits of members of groups, over all cycles."""
 MOST_STEPS = 500
-"""The search fixes so many labels, over all cycles."""
+"""Budget of the search: fixed labels, over all cycles."""
 
 
 class Constraint(NamedTuple):
-    """The groups of one kind, what is known about them, and which groups to look at."""
+    """The groups of one kind, their weak labels, and which groups to check."""
 
     groups: Groups
     weak: AbstractSupervision
@@ -37,7 +37,7 @@ class Constraint(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What propagation and search found; groups as masks, one for each kind."""
+    """The result of propagation and search; groups as masks, one for each kind."""
 
     allowed: Bool[Tensor, "instances classes"]
     contradictory: list[Bool[Tensor, "groups"]]
@@ -45,15 +45,15 @@ class Verdict(NamedTuple):
 
 
 def are_disjoint(constraints: Sequence[Constraint], size: int) -> bool:
-    """Whether each instance is in one group at most, so that no group has a say about another."""
+    """Whether each instance is in at most one group, so that groups are independent."""
     indices = torch.cat([part.groups.indices for part in constraints])
     return len(indices) == 0 or int(torch.bincount(indices, minlength=size).max()) <= 1
 
 
 def decide(constraints: Sequence[Constraint], size: int, num_classes: int) -> Verdict:
-    """Which groups cannot hold together with the others, and of which that is not known.
+    """Find the groups that contradict others, and those for which that is undecided.
 
-    Of contradictory groups those are named that propagation met first: the others may be to blame as well.
+    Of contradictory groups, those that propagation met first are named; the error may be in the others.
     """
     start = torch.ones(size, num_classes, dtype=torch.bool)
     verdict = _propagated(constraints, start, torch.ones(size, dtype=torch.bool))
@@ -89,7 +89,7 @@ def _any(masks: Sequence[Tensor]) -> bool:
 def _propagated(
     constraints: Sequence[Constraint], start: Bool[Tensor, "instances classes"], changed: Bool[Tensor, "instances"]
 ) -> Verdict:
-    """Every group of an instance that changed takes away classes, and so on; ends early at the first contradiction."""
+    """Propagate excluded classes from every changed instance through its groups; ends at the first contradiction."""
     allowed, due = start.clone(), [part.used & _touched(part.groups, changed) for part in constraints]
     nothing = [torch.zeros_like(mask) for mask in due]
     undecided = [torch.zeros_like(mask) for mask in due]
@@ -130,7 +130,7 @@ def _group_of_members(groups: Groups) -> Int[Tensor, "members"]:
 
 
 def _groups_of_instances(groups: Groups, size: int) -> Groups:
-    """The same table the other way round: for each instance the groups that it is in."""
+    """The inverse table: the groups of each instance."""
     counts = torch.bincount(groups.indices, minlength=size)
     order = torch.argsort(groups.indices, stable=True)
     return Groups(torch.cat([counts.new_zeros(1), counts.cumsum(0)]), _group_of_members(groups)[order])
@@ -139,8 +139,10 @@ def _groups_of_instances(groups: Groups, size: int) -> Groups:
 def _cycles(
     constraints: Sequence[Constraint], allowed: Bool[Tensor, "instances classes"]
 ) -> tuple[list[Int[Tensor, "groups"]], list[int]]:
-    """For each group the number of the set of groups that it is connected with by instances whose class is open, -1
-    where fewer than two of its own are; and the sets with a cycle, where propagation alone is not enough."""
+    """The component of each group, and the components with a cycle, for which propagation is not enough.
+
+    Components are connected by instances whose class is open; the number is -1 for groups with fewer than two of them.
+    """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -170,12 +172,12 @@ def _without_constant_labeling(
     names: Sequence[Int[Tensor, "groups"]],
     cycles: Sequence[int],
 ) -> list[int]:
-    """The cycles that are not satisfied by one class for all their instances, or the first that is left."""
+    """The cycles that no constant labeling satisfies, or the first remaining one."""
     open_cycles = torch.tensor(cycles, dtype=torch.int64)
     for label in range(min(allowed.shape[1], MOST_CLASSES) if cycles else 0):
         trial = torch.zeros_like(allowed)
-        wanted = torch.where(allowed[:, label], label, allowed.int().argmax(1))
-        trial[torch.arange(len(trial)), wanted] = allowed.any(1)
+        constant = torch.where(allowed[:, label], label, allowed.int().argmax(1))
+        trial[torch.arange(len(trial)), constant] = allowed.any(1)
         failed = []
         for part, numbers in zip(constraints, names, strict=True):
             chosen = torch.isin(numbers, open_cycles).nonzero()[:, 0]
@@ -191,7 +193,7 @@ def _alone(
     chosen: Sequence[Bool[Tensor, "groups"]],
     allowed: Bool[Tensor, "instances classes"],
 ) -> tuple[list[Constraint], Bool[Tensor, "instances classes"]]:
-    """The chosen groups and their instances by themselves."""
+    """The chosen groups and their instances only."""
     groups = [part.groups[mask] for part, mask in zip(constraints, chosen, strict=True)]
     instances, index = torch.unique(torch.cat([each.indices for each in groups]), return_inverse=True)
     places = torch.split(index, [len(each.indices) for each in groups])
@@ -205,10 +207,10 @@ def _alone(
 def _has_labeling(
     constraints: Sequence[Constraint], allowed: Bool[Tensor, "instances classes"], left: tuple[int, int]
 ) -> tuple[Verdict | bool, tuple[int, int]]:
-    """True if some labeling satisfies all groups, a last contradiction if none does, False where the budget of visits
-    and steps ended before; and what is left of it.
+    """Search for a labeling of all groups: True, the last contradiction, or False if the budget is exhausted.
 
-    Depth first: one instance is fixed to a class and that is propagated; a contradiction goes on with the next choice.
+    Also returns the remaining budget of visits and steps. Depth first: fix one instance to a class and propagate; a
+    contradiction continues with the next choice.
     """
     visits, steps = left
     cost = sum(len(part.groups.indices) for part in constraints)
@@ -233,7 +235,7 @@ def _has_labeling(
 
 
 def _choices(allowed: Bool[Tensor, "instances classes"]) -> Iterator[tuple[Tensor, Bool[Tensor, "instances"]]]:
-    """The first open instance fixed to each of its classes in turn, and that it is what changed."""
+    """The first open instance fixed to each of its classes in turn, and the mask of that instance."""
     first = int((allowed.sum(1) > 1).int().argmax())
     for label in allowed[first].nonzero()[:, 0].tolist():
         fixed, changed = allowed.clone(), torch.zeros(len(allowed), dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""Standardization of features: mean and spread in double precision, and rounding to float32 only afterwards."""
+"""Standardization of features: mean and spread in double precision, then rounding to float32."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from torch import Tensor
 from glws.errors import DataError
 
 Scaling = Mapping[str, Tensor]
-"""What is subtracted from each feature and what it is divided by: "mean" and "spread"."""
+"""The mean that is subtracted from each feature and the spread that it is divided by."""
 NUMBERS_AT_ONCE = 1 << 22
 
 
 def itself(own: Tensor) -> Tensor:
-    """The sum over all processes where there is one."""
+    """The tensor itself: the sum over all processes of a single-process run."""
     return own
 
 
@@ -29,7 +29,7 @@ def scaling_of(
     """Mean and standard deviation of each column in float64, from two passes; a constant column has the spread 1.
 
     `features` are the rows of this process, `first` is the first row of the table, `num_rows` counts all rows, and
-    `summed` adds a tensor up over all processes. With x_0 the first row
+    `summed` sums a tensor over all processes. With x_0 the first row
 
         mean = x_0 + sum(x - x_0) / rows,    spread^2 = sum((x - mean)^2) / rows,
 
@@ -49,10 +49,10 @@ def scaling_of(
 
 
 def scaled(features: Any, scaling: Scaling | None) -> Float[Tensor, "rows columns"]:
-    """Features in float32, less their mean and in units of their spread; only rounded where there is no `scaling`.
+    """Features in float32, minus their mean and divided by their spread; only rounded without a `scaling`.
 
     The arithmetic has the precision of the scaling: float64, or float32 in a run of an earlier version of glws, whose
-    network then gets the values it was trained on.
+    network then gets the values that it was trained on.
 
     >>> column = torch.tensor([[1.7e9], [1.7e9 + 2]], dtype=torch.float64)
     >>> scaled(column, scaling_of(column, column[0], 2)).tolist(), scaled(column, None).diff(dim=0).tolist()
@@ -75,6 +75,6 @@ def _array(values: Any) -> NDArray[Any]:
 
 
 def _pieces(values: NDArray[Any]) -> Iterator[slice]:
-    """A few rows at a time, to need little memory beside them."""
+    """Slices of a few rows, to limit memory."""
     rows = max(NUMBERS_AT_ONCE // max(values.shape[1], 1), 1)
     return (slice(first, first + rows) for first in range(0, len(values), rows))

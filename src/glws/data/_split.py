@@ -1,4 +1,4 @@
-"""Training and held-out parts: whole groups; unlabeled sets by instances; nothing is held out that training needs."""
+"""Training and held-out parts: whole groups, and unlabeled sets by instances."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ Numbers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Part = tuple[Groups, AbstractSupervision]
 RARE = 0.01
-"""A group mentions a class if it makes it more likely than this to a model that predicts this everywhere."""
+"""A group mentions a class if it raises its probability above this, from a constant prediction of this."""
 
 
 def split(data: WeakDataset, share: float, generator: torch.Generator) -> tuple[WeakDataset, WeakDataset]:
-    """The training part of the data, and about this share of it held out.
+    """The training part of the data, and a held-out part of about this share.
 
-    A group is never cut, and groups that have an instance in common stay together, whatever their kinds; only where
-    that would hold out less than half of what is wanted (bags drawn with replacement are all connected, and the few
-    that are not are short ones) are groups held out one by one. Unlabeled sets (kinds that are `exchangeable_sets`) are
-    split by instances: every set keeps its prior and at least one instance, and the held-out instances of a population
-    form groups of their own, no larger than its sets.
+    A group is never cut, and groups with a common instance stay together, whatever their kinds. Only if that would hold
+    out less than half of the target (bags drawn with replacement are all connected, except for a few short ones) are
+    groups held out one by one. Unlabeled sets (kinds with `exchangeable_sets`) are split by instances: every set keeps
+    its prior and at least one instance, and the held-out instances of a population form groups of their own, no larger
+    than its sets.
 
-    The training part keeps at least one group of each kind, and of each class that a kind mentions a group that does.
-    Less is held out where that is not possible otherwise; `not_held_out` says so.
+    The training part keeps at least one group of each kind, and one group that mentions each class that its kind
+    mentions. Less is held out if necessary; `not_held_out` reports it.
 
     >>> from glws.kinds import Proportions
     >>> data = WeakDataset(torch.zeros(6, 1), [[0, 1], [1, 2], [3, 4], [5]], Proportions.of([1, 1, 0, 1]))
@@ -57,7 +57,7 @@ def split(data: WeakDataset, share: float, generator: torch.Generator) -> tuple[
 
 
 def not_held_out(data: WeakDataset, held_out: WeakDataset) -> list[str]:
-    """A line for each kind of which nothing is held out."""
+    """A line for each kind without held-out groups."""
     return [
         f"no held-out part for {len(weak):,} {weak.noun}{'' if len(weak) == 1 else 's'}: too few to split"
         for weak, groups in zip(data.weak, held_out.groups, strict=True)
@@ -67,7 +67,7 @@ def not_held_out(data: WeakDataset, held_out: WeakDataset) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """The groups of all kinds, numbered one kind after the other, and whose instance each member is."""
+    """The groups of all kinds, numbered consecutively, and the instance of each member."""
 
     members: Numbers
     owners: Numbers
@@ -77,7 +77,7 @@ class _Table:
 
     @classmethod
     def of(cls, data: WeakDataset) -> _Table:
-        """For a data set."""
+        """The table of a data set."""
         lengths = torch.cat([groups.lengths for groups in data.groups]).numpy()
         return cls(
             torch.cat([groups.indices for groups in data.groups]).numpy(),
@@ -92,7 +92,7 @@ class _Table:
 
     @property
     def sets(self) -> Mask:
-        """Which groups are unlabeled sets."""
+        """The mask of unlabeled sets."""
         return np.repeat(self.is_set, np.diff(self.first))
 
     def groups_of(self, kind: int) -> slice:
@@ -100,7 +100,7 @@ class _Table:
         return slice(int(self.first[kind]), int(self.first[kind + 1]))
 
     def instances_in(self, groups: Mask) -> Mask:
-        """Which instances are in one of these groups."""
+        """The mask of instances in one of these groups."""
         found = np.zeros(self.num_instances, bool)
         found[self.members[groups[self.owners]]] = True
         return found
@@ -110,13 +110,13 @@ class _Table:
 
 
 def _held_out_groups(data: WeakDataset, table: _Table, share: float, generator: torch.Generator) -> Mask:
-    """Which groups are held out whole; none of them an unlabeled set."""
-    wanted = round(share * int((~table.sets).sum()))
+    """The mask of groups that are held out whole; unlabeled sets are not among them."""
+    target = round(share * int((~table.sets).sum()))
     draw = _Draw.of(_components(table), table.sets, generator)
-    if 2 * draw.groups(wanted).sum() < wanted:
+    if 2 * draw.groups(target).sum() < target:
         draw = _Draw.of(np.arange(len(table)), table.sets, generator)
     while True:
-        chosen = draw.groups(wanted)
+        chosen = draw.groups(target)
         needed = _needed(data, table, chosen, draw.place)
         if not needed:
             return chosen
@@ -124,7 +124,7 @@ def _held_out_groups(data: WeakDataset, table: _Table, share: float, generator: 
 
 
 def _components(table: _Table) -> Numbers:
-    """A number for each group, the same for groups connected by their instances; a set is connected to nothing."""
+    """A number for each group, equal for groups connected by instances; unlabeled sets connect nothing."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -137,7 +137,7 @@ def _components(table: _Table) -> Numbers:
 
 @dataclass(frozen=True, eq=False)
 class _Draw:
-    """Units of groups in a random order, of which the first that fit and that training can spare are held out."""
+    """Units of groups in random order; the first that training does not need are held out."""
 
     unit: Numbers
     sizes: Numbers
@@ -146,7 +146,7 @@ class _Draw:
 
     @classmethod
     def of(cls, together: Numbers, kept: Mask, generator: torch.Generator) -> _Draw:
-        """Groups with the same number in `together` are one unit; those that are `kept` are never held out."""
+        """Groups with equal numbers in `together` form a unit; `kept` groups are never held out."""
         numbers, unit, sizes = np.unique(together, return_inverse=True, return_counts=True)
         draw = cls(unit, sizes, torch.randperm(len(numbers), generator=generator).tolist(), np.zeros(len(sizes), bool))
         draw.is_kept[unit[kept]] = True
@@ -159,24 +159,24 @@ class _Draw:
         places[self.order] = np.arange(len(self.order))
         return places[self.unit]
 
-    def groups(self, wanted: int) -> Mask:
-        """Which groups are held out, if so many are wanted."""
-        taken, left = np.zeros(len(self.sizes), bool), wanted
+    def groups(self, target: int) -> Mask:
+        """The mask of held-out groups, for a target number of groups."""
+        is_chosen, left = np.zeros(len(self.sizes), bool), target
         for number in self.order:
             if not left:
                 break
             if not self.is_kept[number] and self.sizes[number] <= left:
-                taken[number] = True
+                is_chosen[number] = True
                 left -= self.sizes[number]
-        return taken[self.unit]
+        return is_chosen[self.unit]
 
     def keep(self, groups: Sequence[int]) -> None:
-        """These groups are never held out."""
+        """Exclude these groups from being held out."""
         self.is_kept[self.unit[list(groups)]] = True
 
 
 def _needed(data: WeakDataset, table: _Table, chosen: Mask, place: Numbers) -> list[int]:
-    """Groups among the chosen that training cannot spare; of several that would do, the one chosen last."""
+    """The chosen groups that training needs; among alternatives the one chosen last."""
     needed = _needed_by_sets(table, chosen)
     for kind, weak in enumerate(data.weak):
         part = table.groups_of(kind)
@@ -191,7 +191,7 @@ def _needed(data: WeakDataset, table: _Table, chosen: Mask, place: Numbers) -> l
 
 
 def _needed_by_sets(table: _Table, chosen: Mask) -> list[int]:
-    """For each unlabeled set without an instance outside the chosen groups, one of these groups."""
+    """One of the chosen groups for each unlabeled set that would lose all its instances."""
     is_held = _only_held_out(table, chosen)
     in_sets = table.sets[table.owners]
     owners, members = table.owners[in_sets], table.members[in_sets]
@@ -202,12 +202,12 @@ def _needed_by_sets(table: _Table, chosen: Mask) -> list[int]:
 
 
 def _only_held_out(table: _Table, chosen: Mask) -> Mask:
-    """Which instances are in held-out groups and in no group that is trained on, unlabeled sets aside."""
+    """The mask of instances in held-out groups and in no training group, ignoring unlabeled sets."""
     return table.instances_in(chosen) & ~table.instances_in(~chosen & ~table.sets)
 
 
 def _lost_classes(weak: AbstractSupervision, groups: Groups, held: Numbers, kept: Numbers) -> list[Mask]:
-    """For each class that only held-out groups of a kind mention, which of them do."""
+    """For each class that only held-out groups of a kind mention, the mask of these groups."""
     mentions = torch.cat(list(_mentions(weak, groups, held)))
     lost = mentions.any(0)
     for some in _mentions(weak, groups, kept):
@@ -218,13 +218,13 @@ def _lost_classes(weak: AbstractSupervision, groups: Groups, held: Numbers, kept
 
 
 def _mentions(weak: AbstractSupervision, groups: Groups, numbers: Numbers) -> Iterator[Bool[Tensor, "some classes"]]:
-    """Which classes each of these groups mentions, a piece at a time."""
+    """The classes that each of these groups mentions, piece by piece."""
     for some, members in pieces(weak, groups, torch.from_numpy(numbers)):
         yield torch.stack([_raised(some, members, number) for number in range(weak.num_classes)], 1)
 
 
 def _raised(weak: AbstractSupervision, groups: Groups, number: int) -> Bool[Tensor, "groups"]:
-    """Which groups make a class more likely, for one instance at least, to a model to which it is rare."""
+    """The mask of groups that raise the probability of a class for at least one instance, from RARE."""
     lengths = groups.lengths
     probs = torch.full((len(groups), int(lengths.max()), weak.num_classes), 0.0, dtype=torch.float64)
     probs += (1 - RARE) / max(weak.num_classes - 1, 1)
@@ -237,31 +237,31 @@ def _raised(weak: AbstractSupervision, groups: Groups, number: int) -> Bool[Tens
 
 
 def _held_out_instances(table: _Table, chosen: Mask, share: float, generator: torch.Generator) -> Mask:
-    """Which instances are held out of the unlabeled sets; every set keeps one at least.
+    """The mask of held-out instances of unlabeled sets; every set keeps at least one.
 
-    Instances of held-out groups are, those of other groups are not. Of the rest the share is drawn evenly over sets.
+    Instances of held-out groups are held out, those of other groups are not. The share of the rest is spread over sets.
     """
     held, in_sets = _only_held_out(table, chosen), table.sets[table.owners]
     owners, members = table.owners[in_sets], table.members[in_sets]
     numbers, first = np.unique(members, return_index=True)
     is_free = ~table.instances_in(~table.sets)[numbers]
     free, owner = numbers[is_free], owners[first[is_free]]
-    drawn = free[_evenly(owner, share, generator)]
-    held[drawn] = True
+    sample = free[_evenly(owner, share, generator)]
+    held[sample] = True
     emptied = np.setdiff1d(owners, owners[~held[members]])
-    at = np.flatnonzero(np.isin(owners, emptied) & np.isin(members, drawn))
+    at = np.flatnonzero(np.isin(owners, emptied) & np.isin(members, sample))
     held[members[at[np.unique(owners[at], return_index=True)[1]]]] = False
     return held
 
 
 def _evenly(owner: Numbers, share: float, generator: torch.Generator) -> Numbers:
-    """Places of the share of all, at random, with the share of each owner to within one."""
-    wanted = round(share * len(owner))
-    if not wanted:
+    """A random share of all places, with the share of each owner to within one."""
+    target = round(share * len(owner))
+    if not target:
         return np.zeros(0, np.int64)
     order = np.lexsort((torch.randperm(len(owner), generator=generator).numpy(), owner))
     start = float(torch.rand((), generator=generator, dtype=torch.float64))
-    steps = np.floor(np.arange(len(owner) + 1) * (wanted / len(owner)) + start)
+    steps = np.floor(np.arange(len(owner) + 1) * (target / len(owner)) + start)
     return np.asarray(order[np.diff(steps) > 0], np.int64)
 
 
@@ -272,7 +272,7 @@ def _divided(groups: Groups, weak: AbstractSupervision, chosen: Mask) -> tuple[P
 
 
 def _cut(groups: Groups, weak: AbstractSupervision, held: Mask) -> tuple[Part, Part]:
-    """Unlabeled sets without their held-out instances; and these, in groups no larger than the sets they are from."""
+    """Unlabeled sets without their held-out instances, and held-out groups that are no larger than their sets."""
     is_held = torch.from_numpy(held)[groups.indices]
     owners = torch.repeat_interleave(torch.arange(len(groups)), groups.lengths)
     lengths = torch.bincount(owners[~is_held], minlength=len(groups))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glws.estimator._targets import ParsedTargets
-from glws.inference import real_instances
+from glws.inference import padding_mask
 
 GROUPS_AT_ONCE = 256
 Array = NDArray[np.float64]
@@ -52,7 +52,7 @@ def row_posterior(log_probs: Array, known: ParsedTargets) -> RowPosterior:
         for chosen in torch.split(torch.arange(len(groups)), GROUPS_AT_ONCE):
             members, lengths = groups.padded(chosen)
             answer = weak[chosen].infer(predicted[members], lengths)
-            real = real_instances(members, lengths) & ~answer.impossible[:, None]
+            real = padding_mask(members, lengths) & ~answer.impossible[:, None]
             rows = members[real]
             told.index_add_(0, rows, _messages(answer.marginals[real], predicted[rows]))
             times.index_add_(0, rows, torch.ones(len(rows), 1).double())

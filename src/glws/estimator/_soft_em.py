@@ -127,7 +127,7 @@ def components(known: ParsedTargets) -> Numbers:
 def _check_not_chosen(known: ParsedTargets) -> None:
     """Weights of rows cannot say that groups were chosen: that is no sum over rows."""
     for groups, weak in zip(known.groups, known.weak, strict=True):
-        if weak.form(groups.lengths).taken is not None:
+        if weak.form(groups.lengths).selection is not None:
             raise DataError("only networks can learn from groups that were chosen by what is known of them (share)")
 
 

@@ -1,4 +1,4 @@
-"""One question, the fastest exact answer: the likelihood of what is known and the posterior of every hidden label."""
+"""Exact likelihood of weak labels under predictions, and the posterior of every hidden label."""
 
 from glws.inference._automata_form import Automata as Automata
 from glws.inference._automata_form import chosen_engine as chosen_engine
@@ -25,17 +25,17 @@ from glws.inference._forms import TableWeights as TableWeights
 from glws.inference._forms import normalized as normalized
 from glws.inference._forms import only_counted as only_counted
 from glws.inference._forms import resized as resized
-from glws.inference._forms import sent as sent
+from glws.inference._forms import to_device as to_device
 from glws.inference._joint import MAX_SET as MAX_SET
 from glws.inference._joint import STATE_BUDGET as STATE_BUDGET
 from glws.inference._joint import JointCounts as JointCounts
 from glws.inference._joint import PresenceSet as PresenceSet
 from glws.inference._known_labels import KnownLabels as KnownLabels
-from glws.inference._padding import real_instances as real_instances
+from glws.inference._padding import padding_mask as padding_mask
 from glws.inference._posterior import Posterior as Posterior
 from glws.inference._posterior import infer as infer
 from glws.inference._posterior import infer_two as infer_two
 from glws.inference._problem import Weak as Weak
 from glws.inference._problem import check_log_probs as check_log_probs
-from glws.inference._problem import is_searched as is_searched
+from glws.inference._problem import may_read_values as may_read_values
 from glws.inference._trellis import trellis_posterior as trellis_posterior

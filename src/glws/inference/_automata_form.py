@@ -1,4 +1,4 @@
-"""Any automata as a form, and the choice of the engine that answers each of them."""
+"""Any automata as a form, and the choice of the fastest engine for each of them."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from glws.inference._gpu.trellis import fits, gpu_trellis_posterior
 from glws.inference._trellis import build, trellis_posterior
 
 TINY = 64
-"""Up to this many instances in all, compiling (seconds, the first time) would never be repaid: plain torch answers."""
+"""Plain torch answers for batches of up to this many instances, for which compiling (seconds) does not pay."""
 MAX_PAIR_CLASSES = 64
-"""Above this many classes a table over pairs costs more than the trellis."""
+"""Above this many classes the trellis is faster than a table over pairs."""
 
 
 @dataclass(frozen=True, eq=False)
 class Automata(AbstractForm):
-    """Any automata: group g has `automata[index[g]]`. Each group is answered by the engine that suits it."""
+    """Any automata: group g has `automata[index[g]]`. The fastest engine answers for each group."""
 
     automata: tuple[Automaton, ...]
     index: Int[Tensor, "groups"]
 
     @classmethod
     def of(cls, automata: Automaton | Sequence[Automaton], groups: int) -> Automata:
-        """One automaton for all groups, or one for each; those that are the same object are kept once."""
+        """One automaton for all groups, or one for each; identical objects are stored once."""
         if isinstance(automata, Automaton):
             return cls((automata,), torch.zeros(groups, dtype=torch.int64))
         numbers: dict[int, int] = {}
@@ -46,7 +46,7 @@ class Automata(AbstractForm):
         return cls(tuple(distinct.values()), torch.tensor(index, dtype=torch.int64))
 
     def engine(self, size: int | None) -> str:
-        """The engines in use, joined by a plus where automata differ."""
+        """The engines in use, joined by a plus if automata differ."""
         return " + ".join(dict.fromkeys(chosen_engine(automaton, size or 3) for automaton in self.automata))
 
     def automaton(self, group: int, length: int) -> Automaton:
@@ -54,11 +54,11 @@ class Automata(AbstractForm):
         return self.automata[int(self.index[group])]
 
     def machines(self, lengths: Int[Tensor, "groups"]) -> tuple[tuple[Automaton, ...], Int[Tensor, "groups"]]:
-        """Itself."""
+        """The automata and their index, unchanged."""
         return self.automata, self.index
 
     def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
-        """By the short forms where there are any, else by the trellis."""
+        """By short forms if available, else by the trellis."""
         parts = self._parts(potentials, lengths)
         if len(parts) == 1:
             return parts[0][1].solve(potentials, lengths)
@@ -69,7 +69,7 @@ class Automata(AbstractForm):
         return log_likelihood, marginals
 
     def mode(self, potentials: Tensor, lengths: Tensor) -> Labelings:
-        """By the short forms where there are any."""
+        """By short forms if available, else by the trellis."""
         modes = lengths.new_empty(potentials.shape[:2])
         for where, form in self._parts(potentials, lengths):
             modes[where] = form.mode(potentials[where], lengths[where])
@@ -78,50 +78,50 @@ class Automata(AbstractForm):
     def sample(
         self, potentials: Tensor, lengths: Tensor, num_samples: int, generator: torch.Generator | None = None
     ) -> Int[Tensor, "n groups instances"]:
-        """By the short forms where there are any."""
+        """By short forms if available, else by the trellis."""
         labels = lengths.new_empty(num_samples, *potentials.shape[:2])
         for where, form in self._parts(potentials, lengths):
             labels[:, where] = form.sample(potentials[where], lengths[where], num_samples, generator)
         return labels
 
     def entropy(self, potentials: Tensor, lengths: Tensor) -> Float[Tensor, "groups"]:
-        """By the short forms where there are any."""
+        """By short forms if available, else by the trellis."""
         entropies = potentials.new_empty(len(lengths))
         for where, form in self._parts(potentials, lengths):
             entropies[where] = form.entropy(potentials[where], lengths[where])
         return entropies
 
     def _parts(self, potentials: Tensor, lengths: Tensor) -> list[tuple[Tensor | slice, AbstractForm]]:
-        """The groups of each form that answers, and that form for just these."""
+        """The groups of each form in use, and that form restricted to them."""
         size, instances = common_size(potentials, lengths), potentials.shape[1]
-        shortest = [_shortest(automaton, size or instances, size is not None) for automaton in self.automata]
-        if len(set(shortest)) == 1:
-            return [(slice(None), shortest[0](self, instances))]
-        chosen = {make: self._those([other is make for other in shortest]) for make in shortest}
+        makers = [_fastest_form(automaton, size or instances, size is not None) for automaton in self.automata]
+        if len(set(makers)) == 1:
+            return [(slice(None), makers[0](self, instances))]
+        chosen = {make: self._subset([other is make for other in makers]) for make in makers}
         return [(where, make(form, instances)) for make, (where, form) in chosen.items() if len(where)]
 
-    def _those(self, wanted: list[bool]) -> tuple[Tensor, Automata]:
-        """The groups with the wanted automata, and the form of just these."""
-        kept = torch.tensor(wanted, device=self.index.device)
+    def _subset(self, is_selected: list[bool]) -> tuple[Tensor, Automata]:
+        """The groups with the selected automata, and the form restricted to them."""
+        kept = torch.tensor(is_selected, device=self.index.device)
         where = kept[self.index].nonzero()[:, 0]
         numbers = kept.cumsum(0) - 1
-        automata = tuple(automaton for automaton, chosen in zip(self.automata, wanted, strict=True) if chosen)
+        automata = tuple(automaton for automaton, chosen in zip(self.automata, is_selected, strict=True) if chosen)
         return where, Automata(automata, numbers[self.index[where]])
 
     def rows(self, values: Sequence[npt.NDArray[Any]] | npt.NDArray[Any]) -> Tensor:
-        """One array for each distinct automaton, laid out for the groups."""
+        """One array per distinct automaton, indexed by group."""
         table = torch.from_numpy(np.asarray(values)).to(self.index.device)
         return table.expand(len(self.index), *table.shape[1:]) if len(table) == 1 else table[self.index]
 
 
 def by_enumeration(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
-    """All labelings, written down."""
+    """The sum over all labelings."""
     automata = [form.automata[number] for number in form.index.tolist()]
     return enumerate_posterior(potentials, lengths.tolist(), automata)
 
 
 def by_trellis(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
-    """Forward and backward, any automaton: compiled on the CPU, fused on the GPU, in plain torch elsewhere."""
+    """Forward and backward for any automaton: compiled on the CPU, fused on the GPU, else plain torch."""
     if potentials.device.type == "cpu" and potentials.shape[:2].numel() > TINY and compiled_trellis.is_available():
         return compiled_trellis.compiled_posterior(potentials, lengths, form.automata, form.index)
     if gpu.is_available(potentials):
@@ -132,18 +132,18 @@ def by_trellis(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
 
 
 @dataclass(frozen=True, eq=False)
-class _Walked(Automata):
-    """Automata that have no shorter form."""
+class _TrellisOnly(Automata):
+    """Automata without a shorter form."""
 
     def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
-        """By the trellis, as is every other question."""
+        """By the trellis, like every other query."""
         return by_trellis(self, potentials, lengths)
 
     mode, sample, entropy = AbstractForm.mode, AbstractForm.sample, AbstractForm.entropy
 
 
-def _walked(form: Automata, instances: int) -> AbstractForm:
-    return _Walked(form.automata, form.index)
+def _trellis(form: Automata, instances: int) -> AbstractForm:
+    return _TrellisOnly(form.automata, form.index)
 
 
 def _singles(form: Automata, instances: int) -> AbstractForm:
@@ -155,70 +155,70 @@ def _pairs(form: Automata, instances: int) -> AbstractForm:
 
 
 def _hard_counts(form: Automata, instances: int) -> AbstractForm:
-    ranges = np.array([_known(automaton).interval(instances) for automaton in form.automata])
+    ranges = np.array([_count_weights(automaton).interval(instances) for automaton in form.automata])
     low, high = form.rows(ranges).unbind(1)
     hard = np.array_equal(ranges[:, 0], ranges[:, 1])
     return _counts(form, counts.Exactly(low) if hard else counts.Between(low, high))
 
 
 def _weighted_counts(form: Automata, instances: int) -> AbstractForm:
-    return _counts(form, counts.Weighted(form.rows([_known(a).up_to(instances) for a in form.automata])))
+    return _counts(form, counts.Weighted(form.rows([_count_weights(a).up_to(instances) for a in form.automata])))
 
 
 def _presence(form: Automata, instances: int) -> AbstractForm:
-    log_weights = form.rows([_known(automaton).up_to(1) for automaton in form.automata])
-    return PresenceWeights(form.rows([_known(a).counted for a in form.automata]), log_weights)
+    log_weights = form.rows([_count_weights(automaton).up_to(1) for automaton in form.automata])
+    return PresenceWeights(form.rows([_count_weights(a).counted for a in form.automata]), log_weights)
 
 
 def _counts(form: Automata, weights: counts.Weights) -> Counts:
-    masks = np.array([_known(automaton).counted for automaton in form.automata])
+    masks = np.array([_count_weights(automaton).counted for automaton in form.automata])
     return Counts(form.rows(masks), weights, only_counted(masks))
 
 
-def _known(automaton: Automaton) -> CountWeights:
+def _count_weights(automaton: Automaton) -> CountWeights:
     weights = automaton.count_weights
-    assert weights is not None, "asked only of automata that count"
+    assert weights is not None, "the automaton does not depend on a count only"
     return weights
 
 
 def common_size(potentials: Tensor, lengths: Tensor) -> int | None:
-    """1 or 2 where all groups are of that size, else None; a longer size makes no difference."""
+    """1 or 2 if all groups have that size, else None; larger sizes make no difference."""
     instances = potentials.shape[1]
     return instances if instances in (1, 2) and bool((lengths == instances).all()) else None
 
 
-Short = Callable[[Automata, int], AbstractForm]
-"""Makes the form that answers for automata in groups of at most so many instances."""
+MakeForm = Callable[[Automata, int], AbstractForm]
+"""Makes the form that answers for automata, given the largest number of instances in a group."""
 
 
-def _shortest(automaton: Automaton, most: int, all_alike: bool) -> Short:
-    """What answers for this automaton in groups of at most so many instances (of exactly so many, if all alike)."""
+def _fastest_form(automaton: Automaton, most: int, all_alike: bool) -> MakeForm:
+    """The maker of the fastest form for groups of at most `most` instances (exactly, if `all_alike`)."""
     if most == 1 and all_alike:
         return _singles
     if most == 2 and all_alike and automaton.num_symbols <= MAX_PAIR_CLASSES:
         return _pairs
     weights = automaton.count_weights
     if weights is None:
-        return _walked
+        return _trellis
     if _is_presence(weights):
         return _presence
     return _weighted_counts if weights.interval(most) is None else _hard_counts
 
 
 def _is_presence(weights: CountWeights) -> bool:
-    """Whether it only matters if there is any: none allowed, or one as good as more."""
+    """Whether only presence matters: no counted label allowed, or one is equivalent to more."""
     counts = len(weights.log_weights)
     return (weights.period == 0 and counts == 1) or (weights.period == 1 and counts <= 2)
 
 
 def chosen_engine(automaton: Automaton, length: int) -> str:
-    """The engine that `infer` takes for groups of this length: "closed", "counts" or "trellis"."""
-    short = _shortest(automaton, length, True)
-    if short is _walked:
+    """The engine that `infer` chooses for groups of this length: "closed", "counts" or "trellis"."""
+    make = _fastest_form(automaton, length, True)
+    if make is _trellis:
         return "trellis"
-    return "counts" if short in (_hard_counts, _weighted_counts) else "closed"
+    return "counts" if make in (_hard_counts, _weighted_counts) else "closed"
 
 
-def spelled_out(form: AbstractForm, lengths: Int[Tensor, "groups"]) -> Automata:
+def as_automata(form: AbstractForm, lengths: Int[Tensor, "groups"]) -> Automata:
     """Any form as automata."""
     return Automata(*form.machines(lengths))

@@ -1,4 +1,4 @@
-"""Answers without a recursion: none of some classes, at least one of them, any weights of pairs.
+"""Closed-form answers: none of some classes, at least one of them, any weights of pairs.
 
 All work in float64 on [groups, instances, classes] potentials and return log Z and q.
 """
@@ -43,7 +43,7 @@ def present(
 
 
 MODERATE = 30.0
-"""Logs up to this have products of three that are far from the limits of float64."""
+"""Products of three exponentials of logs up to this one stay far from the limits of float64."""
 
 
 def pairs(
@@ -51,7 +51,7 @@ def pairs(
 ) -> tuple[Float[Tensor, "groups"], Float[Tensor, "groups 2 classes"], Bool[Tensor, "groups"]]:
     """Two instances: Z = Σ_{k,l} φ_1(k) A(k,l) φ_2(l) as products of matrices, in linear space.
 
-    The last part of the answer tells where float64 can hold that; elsewhere log Z and q mean nothing. Weights that are
+    The third result marks the groups that float64 can hold; log Z and q of the others are undefined. Weights that are
     the same for all groups (an expanded tensor) are read once.
 
     >>> same = torch.eye(2, dtype=torch.float64).log().expand(1, -1, -1)
@@ -69,7 +69,7 @@ def pairs(
 
 
 def _partners(powers: Float[Tensor, "groups 2 classes"], tables: Float[Tensor, "_ classes classes"]) -> Tensor:
-    """What the other one has to say about each: Σ_l A(k,l) φ_2(l) and Σ_k A(k,l) φ_1(k); one table may serve all."""
+    """Σ_l A(k,l) φ_2(l) and Σ_k A(k,l) φ_1(k), the factors of the two instances; one table may serve all groups."""
     if len(tables) != 1:
         first, second = powers.unbind(1)
         return torch.stack([torch.einsum("gkl,gl->gk", tables, second), torch.einsum("gk,gkl->gl", first, tables)], 1)
@@ -80,7 +80,7 @@ def _partners(powers: Float[Tensor, "groups 2 classes"], tables: Float[Tensor, "
 
 
 def _are_moderate(logs: Tensor) -> bool:
-    """Whether none is large; what is too small shows in the sum."""
+    """Whether no log is large; underflow is detected in the sum."""
     return not logs.numel() or float(logs.amax()) < MODERATE
 
 
@@ -92,7 +92,7 @@ def _independent(potentials: Tensor, mask: Tensor) -> Answer:
 
 
 def bounded_sum(values: Float[Tensor, "groups instances"]) -> Float[Tensor, "groups"]:
-    """Σ_j values_j, which at the float limits must not meet inf - inf on its way; -inf only where one of them is."""
+    """Σ_j values_j without inf - inf at the float limits; -inf only if a value is -inf."""
     total = values.sum(1)
     length = max(values.shape[1], 1)
     finite = torch.where(values == -torch.inf, 0.0, values)
@@ -101,14 +101,14 @@ def bounded_sum(values: Float[Tensor, "groups instances"]) -> Float[Tensor, "gro
 
 
 def _finish(log_z: Tensor, log_marginals: Tensor) -> Float[Tensor, "groups instances classes"]:
-    """Posteriors, zero in groups that nothing satisfies."""
+    """Posteriors; zero in impossible groups."""
     return torch.where((log_z > -torch.inf)[:, None, None], log_marginals.exp(), 0.0)
 
 
 def presence(
     potentials: Tensor, mask: Tensor, counted: Tensor
 ) -> tuple[Float[Tensor, "groups instances"], Float[Tensor, "groups instances"]]:
-    """Log of the share of the counted classes in each instance, and of the others; both accurate near 1."""
+    """Log-shares of the counted classes and of the others in each instance, accurate near 1."""
     some = torch.logsumexp(torch.where(counted[:, None], potentials, -torch.inf), 2)
     rest = torch.logsumexp(torch.where(counted[:, None], -torch.inf, potentials), 2)
     odds = torch.where(some == rest, 0.0, some - rest)  # both -inf: an impossible instance, zero in any case
@@ -118,7 +118,7 @@ def presence(
 
 
 def _log_any(log_none: Tensor, log_expected: Tensor) -> Tensor:
-    """log(1 - exp(log_none)); where that is too small for a float, the sum of the probabilities is as good."""
+    """log(1 - exp(log_none)); if that underflows, the sum of the probabilities is as accurate."""
     return torch.where(log_none < -1e-200, _log1mexp(log_none), log_expected)
 
 
@@ -135,7 +135,7 @@ def _sum_of_others(values: Float[Tensor, "groups instances"]) -> Float[Tensor, "
 
 
 def _log_sum_of_others(values: Float[Tensor, "groups instances"]) -> Float[Tensor, "groups instances"]:
-    """log Σ_{i≠j} exp(values_i): next to the largest nothing cancels; the largest itself is left out by hand."""
+    """log Σ_{i≠j} exp(values_i): nothing cancels next to the largest, which is left out explicitly."""
     top, where = values.max(1, keepdim=True)
     safe = torch.where(top == -torch.inf, 0.0, top)
     mass = torch.exp(values - safe)

@@ -1,4 +1,4 @@
-"""Draws from tables of shares, and their entropies: what the queries of every form are made of."""
+"""Samples from categorical distributions, and their entropies; the queries of every form use them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from torch import Tensor
 def draws(
     shares: Float[Tensor, "*places entries"], num_draws: int, generator: torch.Generator | None = None
 ) -> Int[Tensor, "draws *places"]:
-    """Independent draws of an entry, with probability proportional to its share; shares of 0 are never drawn.
+    """Independent samples of an entry, in proportion to its share; shares of 0 are never sampled.
 
-    Where all shares are 0 the last entry is the answer.
+    If all shares are 0, the sample is the last entry.
 
     >>> draws(torch.tensor([[0.0, 3.0, 0.0], [2.0, 0.0, 0.0]]), 2)
     tensor([[1, 0],
@@ -34,12 +34,12 @@ def entropies(shares: Float[Tensor, "*places entries"]) -> Float[Tensor, "*place
     return each.sum(-1)
 
 
-def surprise(
+def cross_entropy(
     shares: Float[Tensor, "*places entries"], log_probs: Float[Tensor, "*places entries"]
 ) -> Float[Tensor, "*places"]:
     """Cross-entropy -Σ p log r over the last axis; 0 log 0 = 0.
 
-    >>> surprise(torch.tensor([0.5, 0.5, 0.0]), torch.tensor([0.5, 0.5, 0.0]).log())
+    >>> cross_entropy(torch.tensor([0.5, 0.5, 0.0]), torch.tensor([0.5, 0.5, 0.0]).log())
     tensor(0.6931)
     """
     return -torch.where(shares > 0, shares * log_probs, 0.0).sum(-1)

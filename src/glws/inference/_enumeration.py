@@ -1,4 +1,4 @@
-"""The oracle: write down every labeling and add up. Slow, obvious, and what every engine is compared with."""
+"""The reference: the sum over all labelings. Slow and simple; tests compare every engine with it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from glws.automata import Automaton, log_weight
 from glws.errors import DataError
 
 MAX_LABELINGS = 2_000_000
-"""More labelings than this in one group and the oracle refuses."""
+"""The most labelings of one group that enumeration accepts."""
 
 
 def enumerate_posterior(
@@ -40,5 +40,5 @@ def enumerate_posterior(
 
 def _labelings(length: int, classes: int) -> Int[Tensor, "labelings instances"]:
     if classes**length > MAX_LABELINGS:
-        raise DataError(f"enumeration would write down {classes}^{length} labelings; use another engine")
+        raise DataError(f"enumeration would list {classes}^{length} labelings; use another engine")
     return torch.tensor(list(product(range(classes), repeat=length)), dtype=torch.int64).view(classes**length, length)

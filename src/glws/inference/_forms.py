@@ -1,8 +1,8 @@
-"""The forms in which knowledge about a batch of groups reaches an engine.
+"""The forms in which the weak labels of a batch reach an engine.
 
-Any knowledge is an automaton. Some of it has a shorter form, which an engine answers without walking a trellis: weights
-of the labelings of a few instances, presence of classes, counts. A form knows its answer and its automata, so that
-every engine can be compared with every other.
+Every weak label is an automaton. Some have a shorter form, which an engine answers without a trellis: weights of the
+labelings of a few instances, presence of classes, counts. A form computes its answer and its automata, so that every
+engine can be compared with every other.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from glws.inference import _presence as presence_queries
 from glws.inference import _trellis as trellis
 from glws.inference._draws import draws, entropies
 from glws.inference._gpu import presence
-from glws.inference._padding import real_instances
+from glws.inference._padding import padding_mask
 
 Potentials = Float[Tensor, "groups instances classes"]
 Labelings = Int[Tensor, "groups instances"]
@@ -37,12 +37,12 @@ Answer = tuple[Float[Tensor, "groups"], Float[Tensor, "groups instances classes"
 
 
 class Solution(NamedTuple):
-    """An answer, which engine gave it, and how far it may be off."""
+    """An answer, the engine that computed it, and its error estimate."""
 
     log_likelihood: Float[Tensor, "groups"]
     marginals: Float[Tensor, "groups instances classes"]
     engine: str | None = None
-    """None: what the form says of itself."""
+    """None: the engine that the form names."""
     error: Float[Tensor, "groups"] | None = None
     """Estimate of the largest error of a posterior in each group; None: all groups are exact."""
 
@@ -50,38 +50,38 @@ class Solution(NamedTuple):
 FormT = TypeVar("FormT", bound="AbstractForm")
 
 
-def sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """The tensor on that device; to a GPU it travels by itself, and the host waits for nothing."""
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """Copy the tensor to a device; copies to a GPU are asynchronous, from pinned memory."""
     if device.type == "cuda" and tensor.device.type == "cpu":
         return tensor.contiguous().pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
 
 
 class AbstractForm(ABC):
-    """What is known about each group of a batch, as tensors whose first axis is the group."""
+    """The weak labels of a batch, as tensors whose first axis is the group."""
 
     is_plain: ClassVar[bool] = False
-    """Its answer is a fixed sequence of sums and products: the host looks at no value on the way."""
+    """Whether the answer is a fixed sequence of sums and products, which never reads a value on the host."""
 
-    taken: AbstractForm | None = None
-    """How likely a group with given labels got into the data, if not all are as likely (`Selected`)."""
+    selection: AbstractForm | None = None
+    """p(selected | y), if the groups were sampled conditional on their weak label (`Selected`)."""
 
     @abstractmethod
     def solve(self, potentials: Float[Tensor, "groups instances classes"], lengths: Int[Tensor, "groups"]) -> Answer:
-        """log Z and q_j(k), in the dtype of the potentials; garbage-free in padding."""
+        """log Z and q_j(k), in the dtype of the potentials; padding holds finite numbers."""
 
     def solution(
         self, potentials: Float[Tensor, "groups instances classes"], lengths: Int[Tensor, "groups"]
     ) -> Solution:
-        """The same answer, and how far it may be off: forms that approximate override this."""
+        """`solve` with engine and error; forms with approximate answers override this."""
         return Solution(*self.solve(potentials, lengths))
 
     @abstractmethod
     def automaton(self, group: int, length: int) -> Automaton:
-        """The same knowledge about one group of this length."""
+        """The weak label of one group of this length, as an automaton."""
 
-    # Questions about whole labelings, of groups that some labeling satisfies. Potentials are float64. What is answered
-    # in padding is not read. Here they are answered by the trellis, for any automaton.
+    # Queries about whole labelings, for possible groups only. Potentials are float64. Answers in padding are ignored.
+    # The defaults use the trellis, which answers for any automaton.
 
     def mode(self, potentials: Potentials, lengths: Int[Tensor, "groups"]) -> Labelings:
         """The most likely labeling of each group."""
@@ -94,7 +94,7 @@ class AbstractForm(ABC):
         num_samples: int,
         generator: torch.Generator | None = None,
     ) -> Int[Tensor, "n groups instances"]:
-        """Independent draws of a labeling from the posterior."""
+        """Independent samples of labelings from the posterior."""
         return trellis.sample(*self._trellis(potentials, lengths), num_samples, generator)
 
     def entropy(self, potentials: Potentials, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
@@ -107,48 +107,48 @@ class AbstractForm(ABC):
         automata, index = self.machines(lengths)
         if single_paths_for and any(a.sum_paths and not a.is_unambiguous() for a in automata):
             raise AutomatonError(
-                f"{single_paths_for} is not known for an automaton that sums over several paths of one labeling"
+                f"{single_paths_for} is not available for an automaton that sums over several paths of one labeling"
             )
         return trellis.centered(potentials)[0], lengths, trellis.build(automata, index)
 
     def machines(self, lengths: Int[Tensor, "groups"]) -> tuple[tuple[Automaton, ...], Int[Tensor, "groups"]]:
-        """The same knowledge as automata, and which of them each group has."""
+        """The distinct automata, and the number of the automaton of each group."""
         automata = tuple(self.automaton(group, length) for group, length in enumerate(lengths.tolist()))
         return automata, torch.arange(len(automata), device=lengths.device)
 
     def engine(self, size: int | None) -> str:
-        """The name of the engine that answers for groups of this common size (None: they differ)."""
+        """Name of the engine for groups of this common size (None: sizes differ)."""
         return "closed"
 
     def select(self: FormT, groups: Int[Tensor, "chosen"]) -> FormT:
-        """The same knowledge about some of the groups."""
+        """The form of some of the groups."""
         return self._mapped(lambda value: value[groups.to(value.device)])
 
     def to(self: FormT, device: torch.device) -> FormT:
-        """The same knowledge, its tensors on another device."""
-        return self._mapped(lambda value: sent(value, device))
+        """The form with its tensors on another device."""
+        return self._mapped(lambda value: to_device(value, device))
 
     def is_capturable(self, device: torch.device) -> bool:
-        """Whether that device answers without the host looking at a value: then a CUDA graph can record the answer."""
+        """Whether a CUDA graph can record `solve` on this device: the host reads no value."""
         return self.is_plain and device.type == "cuda"
 
     def tensors(self) -> list[Tensor]:
-        """Its tensors, those of records within it too, always in the same order."""
+        """All its tensors, nested ones included, in a fixed order."""
         found: list[Tensor] = []
 
-        def note(value: Tensor) -> Tensor:
+        def append(value: Tensor) -> Tensor:
             found.append(value)
             return value
 
-        self._mapped(note)
+        self._mapped(append)
         return found
 
     def with_tensors(self: FormT, tensors: Iterator[Tensor]) -> FormT:
-        """The same with the next of these tensors for each of its own, in the order of `tensors`."""
+        """The form with its tensors replaced by the next of these, in the order of `tensors`."""
         return self._mapped(lambda _: next(tensors))
 
-    def twice(self: FormT) -> FormT:
-        """The same knowledge of as many groups again."""
+    def repeated(self: FormT) -> FormT:
+        """The form of the batch twice in a row."""
         return self._mapped(lambda value: torch.cat([value, value]))
 
     def _mapped(self: FormT, change: Callable[[Tensor], Tensor]) -> FormT:
@@ -159,7 +159,7 @@ T = TypeVar("T")
 
 
 def _with_tensors(record: T, change: Callable[[Tensor], Tensor]) -> T:
-    """A dataclass with its tensors changed, those of dataclasses within it too."""
+    """A dataclass with `change` applied to its tensors, nested ones included."""
     values = {item.name: getattr(record, item.name) for item in fields(record)}  # type: ignore[arg-type]
     changed = {name: change(value) for name, value in values.items() if isinstance(value, Tensor)}
     nested = {name: _with_tensors(value, change) for name, value in values.items() if is_dataclass(value)}
@@ -168,9 +168,9 @@ def _with_tensors(record: T, change: Callable[[Tensor], Tensor]) -> T:
 
 @dataclass(frozen=True, eq=False)
 class TableWeights(AbstractForm):
-    """Groups of n instances, log p(w | y_1..y_n) given for each labeling: a tensor [groups, classes, ..., classes].
+    """Weights log p(w | y_1..y_n) of every labeling of n instances: [groups, classes, ..., classes].
 
-    A group of another size satisfies nothing. All K^n labelings are written down, so n is 1, 2 or 3.
+    A group of another size is infeasible. The table has K^n entries, so n is 1, 2 or 3.
     """
 
     is_plain = True
@@ -191,7 +191,7 @@ class TableWeights(AbstractForm):
         return self._solve_in_logs(inside, lengths == self.size, potentials)
 
     def _solve_pairs(self, inside: Tensor, fits: Tensor, potentials: Tensor) -> Answer:
-        """As products of matrices, in linear space; pairs that float64 cannot hold there are done again in logs."""
+        """As products of matrices, in linear space; pairs that underflow there are solved again in log space."""
         log_z, marginals, held = closed.pairs(inside, self.log_weights)
         if not bool((fits & held).all()):
             log_z, marginals = torch.where(fits, log_z, -torch.inf), torch.where(fits[:, None, None], marginals, 0.0)
@@ -208,18 +208,18 @@ class TableWeights(AbstractForm):
         return log_z.to(potentials.dtype), resized(marginals, potentials.shape[1]).to(potentials.dtype)
 
     def mode(self, potentials: Tensor, lengths: Tensor) -> Labelings:
-        """The largest entry; of equal ones the first."""
+        """The labeling of the largest entry; the first of equal ones."""
         return self._labelings(self._scores(potentials).flatten(1).argmax(1), potentials)
 
     def sample(
         self, potentials: Tensor, lengths: Tensor, num_samples: int, generator: torch.Generator | None = None
     ) -> Int[Tensor, "n groups instances"]:
-        """Entries drawn with their shares."""
+        """Labelings of entries sampled in proportion to their shares."""
         _, share = normalized(self._scores(potentials).flatten(1), lengths == self.size)
         return self._labelings(draws(share, num_samples, generator), potentials)
 
     def entropy(self, potentials: Tensor, lengths: Tensor) -> Float[Tensor, "groups"]:
-        """That of the shares of the entries."""
+        """Entropy of the shares of the entries."""
         return entropies(normalized(self._scores(potentials).flatten(1), lengths == self.size)[1])
 
     def _scores(self, potentials: Tensor) -> Float[Tensor, "groups *classes"]:
@@ -229,7 +229,7 @@ class TableWeights(AbstractForm):
         return scores
 
     def _labelings(self, entries: Int[Tensor, "*draws groups"], potentials: Tensor) -> Tensor:
-        """The labels of entries of the flat table, as wide as the potentials."""
+        """The labels of entries of the flat table, padded to the width of the potentials."""
         classes = potentials.shape[2]
         labels = torch.stack([entries // classes**place % classes for place in reversed(range(self.size))], -1)
         return pad(labels, (0, potentials.shape[1] - self.size))  # a negative width cuts off
@@ -240,12 +240,12 @@ class TableWeights(AbstractForm):
 
 
 def resized(values: Float[Tensor, "groups instances classes"], instances: int) -> Tensor:
-    """The first `instances` of each group, with zeros where there are fewer."""
+    """The first `instances` of each group, zero-padded."""
     return values if values.shape[1] == instances else pad(values, (0, 0, 0, instances - values.shape[1]))
 
 
 def normalized(scores: Float[Tensor, "groups entries"], fits: Bool[Tensor, "groups"]) -> tuple[Tensor, Tensor]:
-    """Log of the sum of exp(scores), and the shares in it; -inf and zeros in groups that do not fit."""
+    """Log of the sum of exp(scores), and the normalized shares; -inf and zeros where not `fits`."""
     allowed = torch.where(fits[:, None], scores, -torch.inf)
     top = allowed.amax(1, keepdim=True)
     top = torch.where(top == -torch.inf, 0.0, top)
@@ -275,7 +275,7 @@ class PresenceWeights(AbstractForm):
         """Z = A_none Z_none + A_some Z_some, both in closed form, and q their mixture."""
         if presence.fits(potentials):
             return presence.gpu_presence_posterior(potentials, self.counted, self.log_weights, lengths)
-        real = real_instances(potentials, lengths)
+        real = padding_mask(potentials, lengths)
         log_none, none = closed.absent(potentials.double(), real, self.counted)
         log_some, some = closed.present(potentials.double(), real, self.counted)
         log_parts = torch.stack([log_none, log_some], 1) + self.log_weights.double()
@@ -284,24 +284,24 @@ class PresenceWeights(AbstractForm):
         return log_z.to(potentials.dtype), marginals.to(potentials.dtype)
 
     def mode(self, potentials: Tensor, lengths: Tensor) -> Labelings:
-        """The better of the best labeling without a counted class and the best one with one."""
-        return presence_queries.mode(*self._question(potentials, lengths))
+        """The better of two labelings: the best one without a counted class and the best one with one."""
+        return presence_queries.mode(*self._arguments(potentials, lengths))
 
     def sample(
         self, potentials: Tensor, lengths: Tensor, num_samples: int, generator: torch.Generator | None = None
     ) -> Int[Tensor, "n groups instances"]:
-        """First whether there is one, then where the first one is, then the others."""
-        return presence_queries.sample(*self._question(potentials, lengths), num_samples, generator)
+        """Samples of three steps: whether one occurs, the place of the first one, all other labels."""
+        return presence_queries.sample(*self._arguments(potentials, lengths), num_samples, generator)
 
     def entropy(self, potentials: Tensor, lengths: Tensor) -> Float[Tensor, "groups"]:
-        """In the same steps, by the chain rule."""
-        return presence_queries.entropy(*self._question(potentials, lengths))
+        """Entropy of the same steps, by the chain rule."""
+        return presence_queries.entropy(*self._arguments(potentials, lengths))
 
-    def _question(self, potentials: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        return potentials, real_instances(potentials, lengths), self.counted, self.log_weights.double()
+    def _arguments(self, potentials: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        return potentials, padding_mask(potentials, lengths), self.counted, self.log_weights.double()
 
     def automaton(self, group: int, length: int) -> Automaton:
-        """Two states: nothing counted so far, and something."""
+        """Two states: no counted class so far, at least one."""
         counted = self.counted[group].tolist()
         absent, present = self.log_weights[group].tolist()
         arcs = [(0, symbol, int(inside)) for symbol, inside in enumerate(counted)]
@@ -311,69 +311,69 @@ class PresenceWeights(AbstractForm):
 
 @dataclass(frozen=True, eq=False)
 class Selected(AbstractForm):
-    """Knowledge about groups that got into the data with a probability which depends on their labels.
+    """Weak labels of groups that were sampled with a probability that depends on their labels.
 
-    `form` has p(w, taken | y), `taken` has p(taken | y). Its answer is that of `form`; `infer` divides by the
-    probability under the predictions that a group is taken at all.
+    `form` has p(w, selected | y), `selection` has p(selected | y). Its answer is that of `form`; `infer` divides by
+    p(selected | x), the probability under the predictions that a group is selected.
     """
 
     form: AbstractForm
-    taken: AbstractForm
+    selection: AbstractForm
 
     def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
-        """Z = p(w, taken | x), and the posterior, which is the same whether or not one divides."""
+        """Z = p(w, selected | x), and the posterior, which the division leaves unchanged."""
         return self.form.solve(potentials, lengths)
 
     def solution(self, potentials: Tensor, lengths: Tensor) -> Solution:
-        """The same, and how far it may be off."""
+        """The solution of `form`."""
         return self.form.solution(potentials, lengths)
 
     def automaton(self, group: int, length: int) -> Automaton:
-        """That of p(w, taken | y)."""
+        """The automaton of p(w, selected | y)."""
         return self.form.automaton(group, length)
 
     def mode(self, potentials: Tensor, lengths: Tensor) -> Labelings:
-        """That of its form."""
+        """The mode of `form`."""
         return self.form.mode(potentials, lengths)
 
     def sample(
         self, potentials: Tensor, lengths: Tensor, num_samples: int, generator: torch.Generator | None = None
     ) -> Int[Tensor, "n groups instances"]:
-        """Those of its form."""
+        """Samples of `form`."""
         return self.form.sample(potentials, lengths, num_samples, generator)
 
     def entropy(self, potentials: Tensor, lengths: Tensor) -> Float[Tensor, "groups"]:
-        """That of its form."""
+        """The entropy of `form`."""
         return self.form.entropy(potentials, lengths)
 
     def engine(self, size: int | None) -> str:
-        """The engine of its form."""
+        """The engine of `form`."""
         return self.form.engine(size)
 
     def is_capturable(self, device: torch.device) -> bool:
-        """Where both are."""
-        return self.form.is_capturable(device) and self.taken.is_capturable(device)
+        """Whether both forms are capturable."""
+        return self.form.is_capturable(device) and self.selection.is_capturable(device)
 
 
 @dataclass(frozen=True, eq=False)
 class Counts(AbstractForm):
-    """Any function of how many labels are among the counted classes: exactly m, a range, a weight for each number."""
+    """Any function of the number of labels in the counted classes: an exact count, a range, weights."""
 
     counted: Bool[Tensor, "groups classes"]
     weights: counts.Weights
     only: int | None = None
-    """The class that is counted in every group, if it is one and the same: with two classes, that saves work."""
+    """The counted class, if it is the same single class in every group; two classes then need less work."""
 
     def engine(self, size: int | None) -> str:
-        """Counts have an engine of their own."""
+        """Always the engine "counts"."""
         return "counts"
 
     def is_capturable(self, device: torch.device) -> bool:
-        """The kernels for hard counts are, and samples are asked about as hard counts."""
+        """True for hard counts and `Sampled`, which have kernels."""
         return isinstance(self.weights, counts.Exactly | counts.Sampled) and gpu.can_answer(device)
 
     def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
-        """The posterior of being counted, shared out among the counted classes, and the rest among the others."""
+        """The posterior of being counted, divided among the counted classes, and the rest among the others."""
         if potentials.shape[2] == 2 and self.only is not None:
             return self._solve_two_classes(potentials, lengths, self.only)
         phi = potentials.double()
@@ -385,14 +385,14 @@ class Counts(AbstractForm):
         return log_likelihood.to(potentials.dtype), marginals.to(potentials.dtype)
 
     def _solve_two_classes(self, potentials: Tensor, lengths: Tensor, only: int) -> Answer:
-        """One class is counted, the other is not: nothing to share out."""
+        """The case of one counted class and one other, with no division among classes."""
         one, zero = potentials[:, :, only], potentials[:, :, 1 - only]
         log_likelihood, positive = counts.count_posterior(zero, one, lengths, self.weights)
         negative = _rest(positive, lengths, log_likelihood)
         return log_likelihood, torch.stack([negative, positive] if only else [positive, negative], 2)
 
     def mode(self, potentials: Tensor, lengths: Tensor) -> Labelings:
-        """The best class of each instance among those counted, or among the others: see `counts.count_mode`."""
+        """The best class of each instance on the side that `counts.count_mode` chooses for it."""
         one, zero = (part.max(2) for part in self._sides(potentials))
         is_counted = counts.count_mode(zero.values, one.values, lengths, self.weights)
         return torch.where(is_counted, one.indices, zero.indices)
@@ -400,17 +400,17 @@ class Counts(AbstractForm):
     def sample(
         self, potentials: Tensor, lengths: Tensor, num_samples: int, generator: torch.Generator | None = None
     ) -> Int[Tensor, "n groups instances"]:
-        """Which instances are counted, see `counts.count_sample`; then the class of each on its side."""
+        """Sample which instances are counted (`counts.count_sample`), then the class of each on its side."""
         (log_one, one), (log_zero, zero) = (_within(potentials, side) for side in (self.counted, ~self.counted))
         is_counted = counts.count_sample(log_zero, log_one, lengths, self.weights, num_samples, generator)
         return torch.where(is_counted, draws(one, num_samples, generator), draws(zero, num_samples, generator))
 
     def entropy(self, potentials: Tensor, lengths: Tensor) -> Float[Tensor, "groups"]:
-        """That of which instances are counted, see `counts.count_entropy`, and of their classes given that."""
+        """Entropy of which instances are counted (`counts.count_entropy`) and of their classes given that."""
         (log_one, one), (log_zero, zero) = (_within(potentials, side) for side in (self.counted, ~self.counted))
         entropy, positive = counts.count_entropy(log_zero, log_one, lengths, self.weights)
         inside = positive * entropies(one) + (1.0 - positive) * entropies(zero)
-        return entropy + torch.where(real_instances(potentials, lengths), inside, 0.0).sum(1)
+        return entropy + torch.where(padding_mask(potentials, lengths), inside, 0.0).sum(1)
 
     def _sides(self, potentials: Tensor) -> tuple[Potentials, Potentials]:
         """The potentials of the counted classes, and those of the others; -inf elsewhere."""
@@ -435,17 +435,17 @@ class Counts(AbstractForm):
 
 
 def only_counted(masks: npt.NDArray[np.bool_]) -> int | None:
-    """The class that is counted in every row of [..., classes], if it is one and the same."""
+    """The counted class, if every row of [..., classes] counts the same single class, else None."""
     rows = masks.reshape(-1, masks.shape[-1])
-    alike = len(rows) > 0 and int(rows[0].sum()) == 1 and bool((rows == rows[0]).all())
-    return int(rows[0].argmax()) if alike else None
+    is_common = len(rows) > 0 and int(rows[0].sum()) == 1 and bool((rows == rows[0]).all())
+    return int(rows[0].argmax()) if is_common else None
 
 
 def _rest(
     positive: Float[Tensor, "groups instances"], lengths: Int[Tensor, "groups"], log_likelihood: Float[Tensor, "groups"]
 ) -> Float[Tensor, "groups instances"]:
-    """What is left to the classes that are not counted: nothing in padding and in impossible groups."""
-    real = real_instances(positive, lengths) & (log_likelihood > -torch.inf)[:, None]
+    """The posterior of the classes that are not counted; 0 in padding and in impossible groups."""
+    real = padding_mask(positive, lengths) & (log_likelihood > -torch.inf)[:, None]
     return torch.where(real, 1.0 - positive, 0.0)
 
 

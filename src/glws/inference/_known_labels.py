@@ -10,12 +10,12 @@ from torch import Tensor
 
 from glws.automata import Automaton, nothing
 from glws.inference._forms import AbstractForm, Answer, resized
-from glws.inference._padding import real_instances
+from glws.inference._padding import padding_mask
 
 
 @dataclass(frozen=True, eq=False)
 class KnownLabels(AbstractForm):
-    """What is known about whole groups, of which some labels are given: the predictions are of the other instances.
+    """Weak labels of whole groups in which some labels are given: the predictions are of the other instances.
 
     `labels` has the given labels at their places in the whole group, -1 elsewhere; a group too small for the place of
     a given label is impossible. It has room for all instances of the largest group. The engine of `form` answers for
@@ -46,12 +46,12 @@ class KnownLabels(AbstractForm):
         log_z, found = self.form.solve(whole, sizes)
         places = torch.arange(row.shape[1], device=device).expand_as(row)
         place = row.new_zeros(len(row), rows + 1).scatter(1, row, places)[:, :rows]
-        is_outside = (is_given & ~real_instances(whole, sizes)).any(1)
-        is_kept = real_instances(potentials, lengths) & ~is_outside[:, None]
+        is_outside = (is_given & ~padding_mask(whole, sizes)).any(1)
+        is_kept = padding_mask(potentials, lengths) & ~is_outside[:, None]
         return log_z.masked_fill(is_outside, -torch.inf), torch.where(is_kept[:, :, None], found[groups, place], 0.0)
 
     def automaton(self, group: int, length: int) -> Automaton:
-        """What is said of the others: the automaton of the whole group, in which the given labels have been read."""
+        """The automaton of the others: that of the whole group, in which the given labels have been read."""
         row = self.labels[group].tolist()
         labels = {place: label for place, label in enumerate(row) if label >= 0}
         size = length + len(labels)

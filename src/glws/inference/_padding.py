@@ -7,10 +7,10 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 
-def real_instances(rows: Tensor, lengths: Int[Tensor, "groups"]) -> Bool[Tensor, "groups instances"]:
+def padding_mask(rows: Tensor, lengths: Int[Tensor, "groups"]) -> Bool[Tensor, "groups instances"]:
     """True for instances, False for padding, of a tensor `[groups, instances, ...]`.
 
-    >>> real_instances(torch.zeros(2, 3), torch.tensor([3, 1]))
+    >>> padding_mask(torch.zeros(2, 3), torch.tensor([3, 1]))
     tensor([[ True,  True,  True],
             [ True, False, False]])
     """

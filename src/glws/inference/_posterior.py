@@ -1,4 +1,4 @@
-"""`infer`, the one question of this package, and `Posterior`, its answer."""
+"""`infer`, which computes likelihood and posterior, and `Posterior`, its result."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from torch import Tensor
 from glws.errors import DataError
 from glws.inference import _automata_form as automata_form
 from glws.inference._forms import AbstractForm, Solution
-from glws.inference._padding import real_instances
-from glws.inference._problem import Problem, Weak, problem
+from glws.inference._padding import padding_mask
+from glws.inference._problem import Problem, Weak, checked_problem
 
-SPELLED_OUT = {"trellis": automata_form.by_trellis, "enumeration": automata_form.by_enumeration}
-ENGINES = ("auto", "closed", "counts", "joint counts", *SPELLED_OUT)
+AUTOMATON_ENGINES = {"trellis": automata_form.by_trellis, "enumeration": automata_form.by_enumeration}
+ENGINES = ("auto", "closed", "counts", "joint counts", *AUTOMATON_ENGINES)
 
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """What is known about the labels of each group, given the predictions and the weak label.
+    """The posterior of the labels of each group, given the predictions and the weak label.
 
-    log_likelihood: log Z = log p(w | x), -inf where no labeling is possible. Differentiable.
+    log_likelihood: log Z = log p(w | x), -inf if no labeling is possible. Differentiable.
     marginals:      q_j(k) = p(y_j = k | x, w), 0 in padding and in impossible groups. Not differentiable: it is the
                     target of the M-step, and the gradient of log Z.
     log_selection:  log p(selected | x) of groups that were sampled conditional on their weak label (`Selected`), else
                     None. log_likelihood is then log p(w | x, selected) = log Z - log_selection. Differentiable.
-    error:          how far the posterior of an instance may be off in each group: an estimate that covers the true
-                    error in more than 95 % of random groups; 0 for groups that are exact, None if all of them are.
+    error:          an estimate of the largest error of a posterior in each group, which covers the true error in more
+                    than 95 % of random groups; 0 for groups that are exact, None if all of them are.
     """
 
     log_likelihood: Float[Tensor, "groups"]
@@ -42,64 +42,64 @@ class Posterior:
 
     @property
     def engine(self) -> str:
-        """Which engine answered; several are joined by a plus. The name of an approximation is not one of `infer`."""
+        """Name of the engine, or several joined by a plus; approximations have names of their own."""
         if self._engine is not None:
             return self._engine
         return self._problem.form.engine(automata_form.common_size(self.potentials, self.lengths))
 
     @property
     def potentials(self) -> Float[Tensor, "groups instances classes"]:
-        """What was asked about: log-predictions plus evidence, 0 in padding."""
+        """log_probs plus evidence, 0 in padding."""
         return self._problem.potentials.detach()
 
     @property
     def lengths(self) -> Int[Tensor, "groups"]:
-        """How many instances each group has."""
+        """Number of instances of each group."""
         return self._problem.lengths
 
     @property
     def log_z(self) -> Float[Tensor, "groups"]:
-        """log Z itself, whose gradient is `marginals`; log_likelihood where there is no `log_selection`."""
+        """log Z, whose gradient is `marginals`; equal to log_likelihood if `log_selection` is None."""
         if self.log_selection is None:
             return self.log_likelihood
         return torch.where(self.impossible, self.log_likelihood, self.log_likelihood + self.log_selection)
 
     @property
     def impossible(self) -> Bool[Tensor, "groups"]:
-        """The groups that no labeling of positive probability satisfies."""
+        """The groups without a labeling of positive probability."""
         return self.log_likelihood.detach() == -torch.inf
 
     @property
     def num_impossible(self) -> int:
-        """How many groups are impossible; they contribute neither likelihood nor gradient."""
+        """Number of impossible groups; they contribute neither likelihood nor gradient."""
         return int(self.impossible.sum())
 
     def mode(self) -> Int[Tensor, "groups instances"]:
         """The most likely labeling of each group as a whole; -1 in padding and in impossible groups.
 
-        Of labelings that are equally likely it is always the same one.
+        Ties are broken deterministically.
         """
         labels = self._no_labels()
         for groups, form, potentials, lengths in self._possible():
             labels[groups] = form.mode(potentials, lengths)
-        return self._in_real_instances(labels)
+        return self._mask_padding(labels)
 
     def sample(self, num_samples: int, generator: torch.Generator | None = None) -> Int[Tensor, "n groups instances"]:
-        """Labelings drawn from p(y | x, w), independently; -1 in padding and in impossible groups."""
+        """Independent samples of labelings from p(y | x, w); -1 in padding and in impossible groups."""
         labels = self._no_labels().repeat(num_samples, 1, 1)
         for groups, form, potentials, lengths in self._possible():
             labels[:, groups] = form.sample(potentials, lengths, num_samples, generator)
-        return self._in_real_instances(labels)
+        return self._mask_padding(labels)
 
     def entropy(self) -> Float[Tensor, "groups"]:
-        """Entropy of p(y | x, w) over whole labelings, in nats: what is unknown of each group; 0 in impossible ones."""
+        """Entropy of p(y | x, w) over whole labelings, in nats; 0 in impossible groups."""
         entropies = torch.zeros_like(self.log_likelihood)
         for groups, form, potentials, lengths in self._possible():
             entropies[groups] = form.entropy(potentials, lengths).to(entropies.dtype)
         return entropies
 
     def _possible(self) -> Iterator[tuple[Tensor | slice, AbstractForm, Tensor, Tensor]]:
-        """The groups that some labeling satisfies, if there are any: which, their form, potentials and lengths."""
+        """The possible groups, if any: indices, form, potentials and lengths."""
         form, potentials, groups = self._problem.form, self.potentials, ~self.impossible
         if potentials.shape[1] == 0 or not bool(groups.any()):
             return
@@ -112,8 +112,8 @@ class Posterior:
     def _no_labels(self) -> Int[Tensor, "groups instances"]:
         return self.lengths.new_full(self.potentials.shape[:2], -1)
 
-    def _in_real_instances(self, labels: Int[Tensor, "*n groups instances"]) -> Int[Tensor, "*n groups instances"]:
-        return labels.masked_fill_(~real_instances(self.potentials, self.lengths), -1)
+    def _mask_padding(self, labels: Int[Tensor, "*n groups instances"]) -> Int[Tensor, "*n groups instances"]:
+        return labels.masked_fill_(~padding_mask(self.potentials, self.lengths), -1)
 
 
 def infer(
@@ -123,22 +123,22 @@ def infer(
     evidence: Tensor | None = None,
     engine: str = "auto",
 ) -> Posterior:
-    """How likely what is known is under the predictions, and what every hidden label then is.
+    """The likelihood of weak labels under predictions, and the posterior of every hidden label.
 
-    With A(y) = p(w | y) the weight that the automaton gives a labeling, p_j the predictions, e_j the evidence:
+    With A(y) = p(w | y) the weight that the automaton assigns to a labeling, p_j the predictions, e_j the evidence:
 
         Z      = Σ_y A(y) Π_j e_j(y_j) p_j(y_j)              log_likelihood = log Z
         q_j(k) = Σ_{y: y_j = k} A(y) Π_j e_j(y_j) p_j(y_j) / Z     marginals
 
     `log_probs` need not be normalized; `weak` is one automaton for all groups or one for each; `lengths` makes groups
     ragged, and padding may hold anything, NaN included; `evidence` is log e_j(k). `engine`: "auto" takes the fastest;
-    "trellis" and "enumeration" (the oracle) answer anything. The gradient of log Z with respect to
-    log_probs is q, by an explicit rule. Of groups that got into the data by what is known of them (`Selected`)
-    log_likelihood is log p(w | x, taken). float16 and bfloat16 are computed in float32 or wider and answered in
+    "trellis" and "enumeration" (the reference) answer for any weak label. The gradient of log Z with respect to
+    log_probs is q, by an explicit rule. For groups sampled conditional on their weak label (`Selected`),
+    log_likelihood is log p(w | x, selected). float16 and bfloat16 are computed in float32 or wider, with results in
     float32.
 
     An impossible group has log_likelihood -inf, marginals 0 and gradient 0, and is counted in `num_impossible`. An
-    empty group has the weight of the empty labeling. NaN or +inf in a real instance raises `DataError`.
+    empty group has the weight of the empty labeling. NaN or +inf outside padding raises `DataError`.
 
     >>> import torch
     >>> from glws.automata import exactly
@@ -152,103 +152,103 @@ def infer(
     """
     if engine not in ENGINES:
         raise DataError(f"engine must be one of {', '.join(ENGINES)}, found {engine!r}")
-    asked = problem(log_probs, weak, lengths, evidence)
-    log_selection = _log_selection(asked, log_probs, engine)
-    return _posterior(_answer(_Question(asked, engine)), asked, log_selection)
+    problem = checked_problem(log_probs, weak, lengths, evidence)
+    log_selection = _log_selection(problem, log_probs, engine)
+    return _posterior(_answer(_Request(problem, engine)), problem, log_selection)
 
 
-def _posterior(answer: Solution, asked: Problem, log_selection: Tensor | None) -> Posterior:
+def _posterior(answer: Solution, problem: Problem, log_selection: Tensor | None) -> Posterior:
     log_z, marginals, engine, error = answer
     if log_selection is None:
-        return Posterior(log_z, marginals, asked, None, error, engine)
+        return Posterior(log_z, marginals, problem, None, error, engine)
     ratio = log_z - log_selection
-    undivided = (log_z.detach() == -torch.inf) | ratio.detach().isnan()  # impossible, or too large for a float
-    return Posterior(torch.where(undivided, log_z, ratio), marginals, asked, log_selection, error, engine)
+    is_undivided = (log_z.detach() == -torch.inf) | ratio.detach().isnan()  # impossible, or too large for a float
+    return Posterior(torch.where(is_undivided, log_z, ratio), marginals, problem, log_selection, error, engine)
 
 
-def _log_selection(asked: Problem, log_probs: Tensor, engine: str = "auto") -> Float[Tensor, "groups"] | None:
-    """log Σ_y p(taken | y) p(y | x): evidence about the labels has no part in it."""
-    if asked.form.taken is None:
+def _log_selection(problem: Problem, log_probs: Tensor, engine: str = "auto") -> Float[Tensor, "groups"] | None:
+    """log Σ_y p(selected | y) p(y | x); evidence about labels does not enter."""
+    if problem.form.selection is None:
         return None
-    engine = engine if engine in SPELLED_OUT else "auto"
-    return infer(log_probs, asked.form.taken, asked.lengths, engine=engine).log_likelihood
+    engine = engine if engine in AUTOMATON_ENGINES else "auto"
+    return infer(log_probs, problem.form.selection, problem.lengths, engine=engine).log_likelihood
 
 
 def infer_two(
     log_probs: Float[Tensor, "groups instances classes"],
-    others: Float[Tensor, "groups instances classes"],
+    other_log_probs: Float[Tensor, "groups instances classes"],
     weak: Weak,
     lengths: Tensor | Sequence[int] | None = None,
     evidence: Tensor | None = None,
 ) -> tuple[Posterior, Posterior]:
-    """`infer` for two predictions about the same groups, answered together: one call of an engine instead of two.
+    """`infer` for two predictions of the same groups, with one call of an engine instead of two.
 
-    The second has no gradient: it is the E-step's, which looks at another view.
+    The second has no gradient: it is the E-step's, from another view.
     """
-    first = problem(log_probs, weak, lengths, evidence)
-    seen = others.detach().to(log_probs.dtype)
-    second = problem(seen, first.form, first.lengths, evidence)
+    first = checked_problem(log_probs, weak, lengths, evidence)
+    detached = other_log_probs.detach().to(log_probs.dtype)
+    second = checked_problem(detached, first.form, first.lengths, evidence)
     potentials, sizes = torch.cat([first.potentials, second.potentials]), torch.cat([first.lengths] * 2)
-    asked = _Question(Problem(potentials, sizes, first.form.twice()), "auto")
-    log_z, marginals, engine, error = _answer(asked)
+    request = _Request(Problem(potentials, sizes, first.form.repeated()), "auto")
+    log_z, marginals, engine, error = _answer(request)
     groups = len(log_probs)
     errors = (None, None) if error is None else (error[:groups], error[groups:])
-    ahead = Solution(log_z[:groups], marginals[:groups], engine, errors[0])
-    behind = Solution(log_z[groups:].detach(), marginals[groups:], engine, errors[1])
+    answer = Solution(log_z[:groups], marginals[:groups], engine, errors[0])
+    other_answer = Solution(log_z[groups:].detach(), marginals[groups:], engine, errors[1])
     return (
-        _posterior(ahead, first, _log_selection(first, log_probs)),
-        _posterior(behind, second, _log_selection(second, seen)),
+        _posterior(answer, first, _log_selection(first, log_probs)),
+        _posterior(other_answer, second, _log_selection(second, detached)),
     )
 
 
 @dataclass(frozen=True, eq=False)
-class _Question:
-    """A problem and the engine asked for; wrapped, so that autograd does not look inside."""
+class _Request:
+    """A problem and the requested engine; wrapped, so that autograd does not inspect it."""
 
     problem: Problem
     engine: str
 
 
-def _answer(question: _Question) -> Solution:
-    """log Z and q; by way of autograd only if somebody may want the gradient."""
-    potentials = question.problem.potentials
+def _answer(request: _Request) -> Solution:
+    """log Z and q; through autograd only if a gradient may be needed."""
+    potentials = request.problem.potentials
     if potentials.requires_grad and torch.is_grad_enabled():
-        return Solution(*_Solve.apply(potentials, question))  # type: ignore[no-untyped-call]
-    return _without_autocast(question)
+        return Solution(*_Solve.apply(potentials, request))  # type: ignore[no-untyped-call]
+    return _without_autocast(request)
 
 
-def _without_autocast(question: _Question) -> Solution:
-    """Autocast would round what engines multiply."""
-    if not torch.is_autocast_enabled(question.problem.potentials.device.type):
-        return _solve(question.problem, question.engine)
-    with torch.autocast(question.problem.potentials.device.type, enabled=False):
-        return _solve(question.problem, question.engine)
+def _without_autocast(request: _Request) -> Solution:
+    """Solve with autocast disabled, since it would round the products of engines."""
+    if not torch.is_autocast_enabled(request.problem.potentials.device.type):
+        return _solve(request.problem, request.engine)
+    with torch.autocast(request.problem.potentials.device.type, enabled=False):
+        return _solve(request.problem, request.engine)
 
 
-def _solve(asked: Problem, engine: str) -> Solution:
-    if asked.potentials.shape[0] == 0:
-        return Solution(asked.potentials.new_zeros(0), torch.zeros_like(asked.potentials))
-    if asked.potentials.shape[1] == 0:  # engines may count on one instance, be it padding
-        wider = Problem(torch.nn.functional.pad(asked.potentials, (0, 0, 0, 1)), asked.lengths, asked.form)
+def _solve(problem: Problem, engine: str) -> Solution:
+    if problem.potentials.shape[0] == 0:
+        return Solution(problem.potentials.new_zeros(0), torch.zeros_like(problem.potentials))
+    if problem.potentials.shape[1] == 0:  # engines may rely on one instance, which may be padding
+        wider = Problem(torch.nn.functional.pad(problem.potentials, (0, 0, 0, 1)), problem.lengths, problem.form)
         answer = _solve(wider, engine)
         return answer._replace(marginals=answer.marginals[:, :0])
-    if engine in SPELLED_OUT:
-        automata = automata_form.spelled_out(asked.form, asked.lengths)
-        return Solution(*SPELLED_OUT[engine](automata, asked.potentials, asked.lengths), engine)
+    if engine in AUTOMATON_ENGINES:
+        automata = automata_form.as_automata(problem.form, problem.lengths)
+        return Solution(*AUTOMATON_ENGINES[engine](automata, problem.potentials, problem.lengths), engine)
     if engine == "auto":
-        return asked.form.solution(asked.potentials, asked.lengths)
-    suitable = asked.form.engine(automata_form.common_size(asked.potentials, asked.lengths))
+        return problem.form.solution(problem.potentials, problem.lengths)
+    suitable = problem.form.engine(automata_form.common_size(problem.potentials, problem.lengths))
     if engine != suitable:
         raise DataError(f'engine "{engine}" does not answer this; "{suitable}" does, and so does "trellis"')
-    return asked.form.solution(asked.potentials, asked.lengths)
+    return problem.form.solution(problem.potentials, problem.lengths)
 
 
 class _Solve(torch.autograd.Function):
     """log Z with its gradient by the rule ∂ log Z / ∂ φ_j(k) = q_j(k)."""
 
     @staticmethod
-    def forward(ctx: Any, potentials: Tensor, question: _Question) -> tuple[Any, ...]:
-        answer = _without_autocast(question)
+    def forward(ctx: Any, potentials: Tensor, request: _Request) -> tuple[Any, ...]:
+        answer = _without_autocast(request)
         ctx.mark_non_differentiable(answer.marginals, *([] if answer.error is None else [answer.error]))
         ctx.save_for_backward(potentials, answer.marginals)
         return tuple(answer)
@@ -260,7 +260,7 @@ class _Solve(torch.autograd.Function):
 
 
 class _Gradient(torch.autograd.Function):
-    """The rule itself, as a function that may not be differentiated once more: better an error than a constant."""
+    """The gradient of log Z; differentiating it again raises an error, since it is not a constant."""
 
     @staticmethod
     def forward(ctx: Any, gradient: Tensor, potentials: Tensor, marginals: Tensor) -> Tensor:

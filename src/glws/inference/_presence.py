@@ -1,7 +1,7 @@
-"""Queries where it only matters whether any of the counted classes occurs: each in O(instances).
+"""Queries for weights that depend only on whether a counted class occurs: each in O(instances).
 
-A labeling with a counted class is known by its first one: before it no instance has a counted class, after it nothing
-is known. So samples and the entropy follow the place T of the first, and no large numbers are subtracted.
+A labeling with a counted class is described by the place T of its first one: instances before T have no counted class,
+instances after T are unconstrained. Samples and the entropy follow T, so that no large numbers are subtracted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LogWeights = Float[Tensor, "groups 2"]
 def mode(
     potentials: Potentials, real: Mask, counted: Counted, log_weights: LogWeights
 ) -> Int[Tensor, "groups instances"]:
-    """The unconstrained best, with the cheapest flip to a counted class if there is none; or the best without any."""
+    """The better of: the best labeling with a counted class (cheapest flip), and the best one without."""
     some, rest = (torch.where(side[:, None], potentials, -torch.inf).max(2) for side in (counted, ~counted))
     gain = torch.where(some.values > -torch.inf, some.values - rest.values, -torch.inf).masked_fill(~real, -torch.inf)
     top, cheapest = gain.max(1, keepdim=True)
@@ -40,7 +40,7 @@ def sample(
     num_samples: int,
     generator: torch.Generator | None,
 ) -> Int[Tensor, "n groups instances"]:
-    """Whether there is a counted class, then the place of the first, then all labels."""
+    """Sample whether a counted class occurs, then the place of the first, then all labels."""
     mixture, first, (some, rest, any_class) = _chain(potentials, real, counted, log_weights)
     is_some = draws(mixture, num_samples, generator)[:, :, None] == 1
     place = draws(first, num_samples, generator)[:, :, None]
@@ -61,7 +61,7 @@ def entropy(potentials: Potentials, real: Mask, counted: Counted, log_weights: L
 def _chain(
     potentials: Potentials, real: Mask, counted: Counted, log_weights: LogWeights
 ) -> tuple[Float[Tensor, "groups 2"], Float[Tensor, "groups instances"], tuple[Potentials, Potentials, Potentials]]:
-    """Shares of (none, some); of T given some; of the classes among those counted, among the others, among all."""
+    """Shares of (none, some), of T given some, and of the classes: counted, others, all."""
     log_some, log_none = closed.presence(potentials, real, counted)
     ahead = torch.nn.functional.pad(log_none.cumsum(1), (1, 0))
     log_first = ahead[:, :-1] + log_some
@@ -72,5 +72,5 @@ def _chain(
 
 
 def _shares(logs: Float[Tensor, "*places entries"]) -> Float[Tensor, "*places entries"]:
-    """Normalized over the last axis; 0 where all are -inf."""
+    """exp(logs), normalized over the last axis; 0 if all are -inf."""
     return logs.softmax(-1).nan_to_num(0.0)

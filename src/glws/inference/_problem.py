@@ -1,4 +1,4 @@
-"""What is asked: potentials, lengths and a form of knowledge, checked once at the border, so that engines need not."""
+"""The checked input of `infer`: potentials, lengths and the form of the weak labels."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from torch import Tensor
 from glws.automata import Automaton
 from glws.errors import DataError
 from glws.inference._automata_form import Automata
-from glws.inference._forms import AbstractForm, sent
+from glws.inference._forms import AbstractForm, to_device
 
 
 @runtime_checkable
 class HasForm(Protocol):
-    """Anything that can say what it knows about a batch of groups: the kinds of weak labels do."""
+    """Any batch of weak labels that has a form; every kind of `glws.kinds` is one."""
 
     @property
     def num_classes(self) -> int:
-        """How many classes it speaks of."""
+        """Number of classes of the weak labels."""
 
     def __len__(self) -> int:
-        """How many groups it speaks of."""
+        """Number of groups."""
 
     def form(self, lengths: Int[Tensor, "groups"]) -> AbstractForm:
-        """What is known about groups of these lengths."""
+        """The form of these weak labels for groups of these lengths."""
 
 
-_LOOKS: ContextVar[bool] = ContextVar("looks", default=True)
+_CHECKS_VALUES: ContextVar[bool] = ContextVar("checks_values", default=True)
 
 
 @contextmanager
 def skip_nan_check() -> Iterator[None]:
-    """Inside, predictions on a GPU are not searched for NaN, which the host would have to wait for: it comes out again.
+    """Skip the NaN check on CUDA to avoid a device sync; a NaN reaches the loss.
 
-    Training looks at its loss instead, once in an epoch.
+    Training checks its loss once per epoch instead.
     """
-    before = _LOOKS.set(False)
+    before = _CHECKS_VALUES.set(False)
     try:
         yield
     finally:
-        _LOOKS.reset(before)
+        _CHECKS_VALUES.reset(before)
 
 
 Weak = Automaton | Sequence[Automaton] | AbstractForm | HasForm
@@ -54,7 +54,7 @@ Weak = Automaton | Sequence[Automaton] | AbstractForm | HasForm
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A batch of groups and what is known about each.
+    """A batch of groups and the form of their weak labels.
 
     Potentials φ_j(k) are log-probabilities plus log-evidence, float32 or float64, 0 in padding.
     """
@@ -64,14 +64,14 @@ class Problem:
     form: AbstractForm
 
 
-def problem(
+def checked_problem(
     log_probs: Tensor, weak: Weak, lengths: Tensor | Sequence[int] | None = None, evidence: Tensor | None = None
 ) -> Problem:
-    """Inputs as anybody gives them, checked and brought into one form; differentiable in log_probs and evidence."""
+    """The arguments of `infer`, checked and converted; differentiable in log_probs and evidence."""
     check_log_probs(log_probs)
     sizes = _lengths(lengths, log_probs)
     form = _form(weak, sizes, log_probs.shape[2]).to(log_probs.device)
-    sizes = sent(sizes, log_probs.device)
+    sizes = to_device(sizes, log_probs.device)
     potentials = log_probs if log_probs.dtype == torch.float64 else log_probs.float()
     if evidence is not None:
         potentials = potentials + _evidence(evidence, potentials)
@@ -83,7 +83,7 @@ def problem(
 
 
 def check_log_probs(log_probs: Tensor, name: str = "log_probs") -> None:
-    """Raises `DataError` unless it is a floating point tensor of three axes."""
+    """Raise `DataError` unless `log_probs` is a floating point tensor with three axes."""
     if not isinstance(log_probs, Tensor) or not log_probs.is_floating_point():
         raise DataError(f"{name} must be a floating point tensor, found {_described(log_probs)}")
     if log_probs.ndim != 3 or log_probs.shape[2] == 0:
@@ -101,11 +101,11 @@ def _form(weak: Weak, lengths: Int[Tensor, "groups"], classes: int) -> AbstractF
     if isinstance(weak, Automaton):
         return _checked(Automata.of(weak, len(lengths)), classes)
     if isinstance(weak, HasForm):
-        return _asked(weak, lengths, classes)
+        return _form_of_kind(weak, lengths, classes)
     return _checked(Automata.of(_sequence(weak, len(lengths)), len(lengths)), classes)
 
 
-def _asked(weak: HasForm, lengths: Int[Tensor, "groups"], classes: int) -> AbstractForm:
+def _form_of_kind(weak: HasForm, lengths: Int[Tensor, "groups"], classes: int) -> AbstractForm:
     if weak.num_classes != classes:
         raise DataError(f"the weak labels are over {weak.num_classes} classes, log_probs over {classes}")
     if len(weak) != len(lengths):
@@ -114,16 +114,18 @@ def _asked(weak: HasForm, lengths: Int[Tensor, "groups"], classes: int) -> Abstr
 
 
 def _sequence(weak: object, groups: int) -> list[Automaton]:
-    given: list[Any] = list(weak) if isinstance(weak, Sequence) else [weak]
-    for group, automaton in enumerate(given):
+    automata: list[Any] = list(weak) if isinstance(weak, Sequence) else [weak]
+    for group, automaton in enumerate(automata):
         if not isinstance(automaton, Automaton):
             raise DataError(
                 f"group {group}: expected an Automaton, found {type(automaton).__name__}; "
                 "weak labels are a kind of glws.kinds, such as Proportions.of([2, 0])"
             )
-    if len(given) != groups:
-        raise DataError(f"there are {groups} groups but {len(given)} automata; give one for each group, or one for all")
-    return given
+    if len(automata) != groups:
+        raise DataError(
+            f"there are {groups} groups but {len(automata)} automata; give one for each group, or one for all"
+        )
+    return automata
 
 
 def _checked(form: Automata, classes: int) -> Automata:
@@ -139,9 +141,9 @@ def _lengths(lengths: Tensor | Sequence[int] | None, log_probs: Tensor) -> Int[T
     groups, instances, _ = log_probs.shape
     if lengths is None:
         return torch.full((groups,), instances, dtype=torch.int64, device=log_probs.device)
-    sizes = torch.as_tensor(lengths)  # looked at where they lie
+    sizes = torch.as_tensor(lengths)  # checked on their own device
     if sizes.numel() and (sizes.is_floating_point() or sizes.is_complex() or sizes.dtype == torch.bool):
-        raise DataError(f"lengths must be whole numbers, found {sizes.dtype}; of a padding mask pass mask.sum(1)")
+        raise DataError(f"lengths must be whole numbers, found {sizes.dtype}; for a padding mask pass mask.sum(1)")
     if sizes.shape != (groups,):
         raise DataError(f"lengths must hold one number for each of {groups} groups, found shape {list(sizes.shape)}")
     if _is_recording(sizes):
@@ -149,7 +151,7 @@ def _lengths(lengths: Tensor | Sequence[int] | None, log_probs: Tensor) -> Int[T
     wrong = ((sizes < 0) | (sizes > instances)).nonzero()
     if len(wrong):
         group = int(wrong[0])
-        raise DataError(f"group {group}: length {int(sizes[group])} is not within 0..{instances}, as log_probs says")
+        raise DataError(f"group {group}: length {int(sizes[group])} must be in 0..{instances}, as in log_probs")
     return sizes.long()
 
 
@@ -161,23 +163,23 @@ def _evidence(evidence: Tensor, potentials: Tensor) -> Tensor:
 
 
 def _check_numbers(potentials: Tensor) -> None:
-    """Refuses NaN and +inf in real instances, naming the first."""
-    if not is_searched(potentials):
+    """Raise on NaN or +inf outside padding, and name the first."""
+    if not may_read_values(potentials):
         return
     values = potentials.detach()
-    if values.numel() and not values.amax().item() < torch.inf:  # as it is for NaN
+    if values.numel() and not values.amax().item() < torch.inf:  # also true for NaN
         group, instance, label = (~(values < torch.inf)).nonzero()[0].tolist()
         value = float(potentials[group, instance, label].detach())
         raise DataError(
-            f"group {group}, instance {instance}, class {label}: the log-probability is {value}, not a number below inf"
+            f"group {group}, instance {instance}, class {label}: log-probability {value} must be a number below inf"
         )
 
 
-def is_searched(tensor: Tensor) -> bool:
-    """Whether checks may look at its values: not while a CUDA graph is captured, nor on a GPU in training."""
-    return not _is_recording(tensor) and not (tensor.is_cuda and not _LOOKS.get())
+def may_read_values(tensor: Tensor) -> bool:
+    """Whether checks may read values: not during CUDA graph capture, nor inside `skip_nan_check` on CUDA."""
+    return not _is_recording(tensor) and not (tensor.is_cuda and not _CHECKS_VALUES.get())
 
 
 def _is_recording(tensor: Tensor) -> bool:
-    """A CUDA graph is being captured: what its tensors hold is not known."""
+    """Whether a CUDA graph is being captured; the values of its tensors are not available then."""
     return tensor.is_cuda and torch.cuda.is_current_stream_capturing()

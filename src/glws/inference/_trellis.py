@@ -1,7 +1,7 @@
 """Forward and backward over the trellis of any automaton, batched over groups, in log space.
 
 Letters: B groups, L instances, K classes, S states, A arcs. The recursions run in float64 whatever the input, and are
-rescaled at each step, so that what counts is how unlikely the knowledge is, not how long the group is.
+rescaled at each step, so that accuracy depends on how unlikely the weak label is, not on the length of the group.
 
     α_0(s) = start(s)         α_j(t) = Σ_{arcs s -k-> t} α_{j-1}(s) w φ_j(k)
     β_L(s) = final(s)         β_{j-1}(s) = Σ_{arcs s -k-> t} w φ_j(k) β_j(t)
@@ -70,7 +70,7 @@ def trellis_posterior(
 def centered(
     potentials: Float[Tensor, "groups instances classes"],
 ) -> tuple[Float[Tensor, "groups instances classes"], Float[Tensor, "groups"]]:
-    """Potentials with the largest of each instance moved to 0, and what that takes from log Z."""
+    """Potentials shifted so that the largest of each instance is 0, and the sum of the shifts."""
     if potentials.shape[1] == 0:
         return potentials, potentials.new_zeros(potentials.shape[0])
     top = _finite(potentials.amax(2))
@@ -78,12 +78,12 @@ def centered(
 
 
 def _finite(values: Tensor) -> Tensor:
-    """-inf replaced by 0: a shift that leaves the impossible impossible."""
+    """-inf replaced by 0: a shift that leaves -inf unchanged."""
     return torch.where(values == -torch.inf, 0.0, values)
 
 
 def _scores(before: Tensor, phi: Tensor, trellis: Trellis) -> Float[Tensor, "groups arcs"]:
-    """Log-weight of being in the source of an arc and taking it."""
+    """Log-weight of being in the source of an arc and following it."""
     return before.gather(1, trellis.sources) + _taking(phi, trellis)
 
 
@@ -92,7 +92,7 @@ def _taking(phi: Float[Tensor, "groups classes"], trellis: Trellis) -> Float[Ten
 
 
 def _log_sum_into(scores: Tensor, states: Tensor, num_states: int) -> Float[Tensor, "groups states"]:
-    """Log of the sum of exp(scores) over the arcs that share a state; -inf where there are none."""
+    """Log of the sum of exp(scores) over the arcs that share a state; -inf without arcs."""
     top = _max_into(scores, states, num_states)
     safe = _finite(top)
     total = torch.zeros_like(top).scatter_add_(1, states, torch.exp(scores - safe.gather(1, states)))
@@ -105,7 +105,7 @@ def _max_into(scores: Tensor, states: Tensor, num_states: int) -> Float[Tensor, 
 
 
 Collect = Callable[[Tensor, Tensor, int], Tensor]
-"""Joins the scores of the arcs that arrive in a state: (scores, states, number of states)."""
+"""Combines the scores of the arcs that arrive in a state: (scores, states, number of states)."""
 
 
 def forward(
@@ -114,9 +114,9 @@ def forward(
     trellis: Trellis,
     collect: Collect = _log_sum_into,
 ) -> tuple[list[Float[Tensor, "groups states"]], Float[Tensor, "groups"]]:
-    """α_0..α_L, each with its largest entry at 0, and the log of the scale taken out of the last.
+    """α_0..α_L, each with its largest entry at 0, and the log of the last scale.
 
-    `collect` joins the arcs that arrive in a state: a sum for likelihoods, a maximum for the most likely labeling.
+    `collect` combines the arcs that arrive in a state: a sum for likelihoods, a maximum for the most likely labeling.
     """
     log_scale = phi.new_zeros(phi.shape[0])
     alphas = [trellis.log_start]
@@ -135,7 +135,7 @@ def _advanced(
     step: int,
     collect: Collect,
 ) -> tuple[Float[Tensor, "groups states"], Float[Tensor, "groups"]]:
-    """α after this step, its largest entry at 0, and the log of the scale taken out; padding changes nothing."""
+    """α after this step, its largest entry at 0, and the log of its scale; padding changes nothing."""
     arrived = collect(_scores(alpha, phi[:, step], trellis), trellis.targets, alpha.shape[1])
     scale = _finite(arrived.amax(1))
     alive = step < lengths
@@ -148,7 +148,7 @@ def backward(
     trellis: Trellis,
     alphas: list[Float[Tensor, "groups states"]],
 ) -> Float[Tensor, "groups instances classes"]:
-    """q_j(k), from α and a β that is carried along; each row is normalized by itself, so that its scale is free."""
+    """q_j(k), from α and a running β; each row is normalized separately, so that its scale is arbitrary."""
     num_states = trellis.log_start.shape[1]
     marginals = torch.zeros_like(phi)
     beta = trellis.log_final
@@ -164,7 +164,7 @@ def backward(
 
 
 def _normalized(scores: Float[Tensor, "groups arcs"]) -> Float[Tensor, "groups arcs"]:
-    """exp(scores) with rows that sum to 1, or to 0 where nothing is possible."""
+    """exp(scores) with rows that sum to 1, or to 0 if nothing is possible."""
     if scores.shape[1] == 0:
         return scores
     mass = torch.exp(scores - _finite(scores.amax(1, keepdim=True)))
@@ -172,7 +172,7 @@ def _normalized(scores: Float[Tensor, "groups arcs"]) -> Float[Tensor, "groups a
     return torch.where(total > 0, mass / torch.where(total > 0, total, 1.0), 0.0)
 
 
-# Questions about whole labelings: the most likely one, samples, entropy. Memory is that of O(sqrt(L)) steps.
+# Queries about whole labelings: the most likely one, samples, entropy. They keep α of O(sqrt(L)) steps in memory.
 
 
 def alphas_backwards(
@@ -181,7 +181,7 @@ def alphas_backwards(
     trellis: Trellis,
     collect: Collect = _log_sum_into,
 ) -> Iterator[Float[Tensor, "groups states"]]:
-    """α_L, α_{L-1}, ..., α_0. One in sqrt(L) is kept on the way forward; those in between are computed again."""
+    """α_L, α_{L-1}, ..., α_0, recomputed in pieces from one stored α in sqrt(L)."""
     stride = math.isqrt(phi.shape[1]) + 1
     kept = [trellis.log_start]
     for first in range(0, phi.shape[1] - stride + 1, stride):
@@ -194,7 +194,7 @@ def alphas_backwards(
 def _onward(
     alpha: Tensor, phi: Tensor, lengths: Tensor, trellis: Trellis, steps: range, collect: Collect
 ) -> list[Float[Tensor, "groups states"]]:
-    """This α and those after each of the steps."""
+    """`alpha` and the α after each of the steps."""
     alphas = [alpha]
     for step in steps:
         alphas.append(_advanced(alphas[-1], phi, lengths, trellis, step, collect)[0])
@@ -209,9 +209,10 @@ def walk_back(
     choose: Callable[[Tensor], Tensor],
     num_labelings: int = 1,
 ) -> Int[Tensor, "labelings groups instances"]:
-    """Labelings of each group, from its end to its beginning: `choose` picks one of the last axis of log-weights.
+    """Labelings of each group, from the last instance to the first, by `choose`.
 
-    `alphas` are those of `alphas_backwards`. -1 in padding, and everywhere in a group that nothing satisfies.
+    `choose` picks an entry of the last axis of log-weights. `alphas` come from `alphas_backwards`. -1 in padding, and
+    everywhere in an impossible group.
     """
     labels = torch.full((num_labelings, *phi.shape[:2]), -1, dtype=torch.int64, device=phi.device)
     ends = next(alphas) + trellis.log_final
@@ -230,7 +231,7 @@ def walk_back(
 
 
 def _taken(values: Int[Tensor, "groups arcs"], arc: Int[Tensor, "labelings groups 1"]) -> Tensor:
-    """What the chosen arc of each labeling and group has."""
+    """The value of the chosen arc, for each labeling and group."""
     return values.expand(len(arc), -1, -1).gather(2, arc)[:, :, 0]
 
 
@@ -249,11 +250,11 @@ def sample(
     num_samples: int,
     generator: torch.Generator | None,
 ) -> Int[Tensor, "n groups instances"]:
-    """Labelings drawn from the posterior: back through the sum-product α, each arc with its share."""
+    """Samples of labelings from the posterior: backwards through the sum-product α, arc by arc."""
 
     def choose(scores: Tensor) -> Tensor:
         noise = torch.empty_like(scores, memory_format=torch.contiguous_format).exponential_(generator=generator)
-        return (scores - noise.log()).argmax(2)  # Gumbel: the largest of log-weight + noise is a draw
+        return (scores - noise.log()).argmax(2)  # Gumbel: the index of the largest log-weight + noise is a sample
 
     return walk_back(phi, lengths, trellis, alphas_backwards(phi, lengths, trellis), choose, num_samples)
 
@@ -261,7 +262,7 @@ def sample(
 def entropy(
     phi: Float[Tensor, "groups instances classes"], lengths: Int[Tensor, "groups"], trellis: Trellis
 ) -> Float[Tensor, "groups"]:
-    """Entropy in nats of the posterior over labelings; 0 where nothing is possible.
+    """Entropy in nats of the posterior over labelings; 0 in impossible groups.
 
     H_j(t) = Σ_{arcs s -> t} ρ (H_{j-1}(s) - log ρ) with ρ the share of the arc among those that arrive in t: no large
     numbers are subtracted, whatever log Z is.
@@ -271,8 +272,10 @@ def entropy(
         scores = _scores(alpha, phi[:, step], trellis)
         arrived = _finite(_log_sum_into(scores, trellis.targets, held.shape[1]))
         log_share = scores - arrived.gather(1, trellis.targets)
-        news = torch.where(log_share > -torch.inf, held.gather(1, trellis.sources) - log_share, 0.0) * log_share.exp()
-        following = torch.zeros_like(held).scatter_add_(1, trellis.targets, news)
+        increment = (
+            torch.where(log_share > -torch.inf, held.gather(1, trellis.sources) - log_share, 0.0) * log_share.exp()
+        )
+        following = torch.zeros_like(held).scatter_add_(1, trellis.targets, increment)
         held = torch.where((step < lengths)[:, None], following, held)
         alpha, _ = _advanced(alpha, phi, lengths, trellis, step, _log_sum_into)
     ends = alpha + trellis.log_final

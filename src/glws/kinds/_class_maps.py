@@ -318,8 +318,8 @@ def questions(weak: AbstractSupervision, lengths: Int[Tensor, "groups"]) -> list
 
 def _of_form(weak: AbstractSupervision, form: AbstractForm, lengths: Int[Tensor, "groups"]) -> list[AbstractQuestion]:
     if isinstance(form, Selected) and isinstance(form.form, PresenceWeights):
-        assert isinstance(form.taken, PresenceWeights)
-        return _of_presence(form.form.counted, form.form.log_weights - form.taken.log_weights, lengths)
+        assert isinstance(form.selection, PresenceWeights)
+        return _of_presence(form.form.counted, form.form.log_weights - form.selection.log_weights, lengths)
     if isinstance(form, PresenceWeights):
         return _of_presence(form.counted, form.log_weights, lengths)
     if isinstance(form, TableWeights | ReleasedComparison):

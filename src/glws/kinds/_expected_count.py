@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from glws._launching import on_device_of, power_of_two
-from glws.inference import Answer, real_instances
+from glws.inference import Answer, padding_mask
 from glws.inference import _gpu as gpu
 from glws.kinds._projections import AbstractProjection
 
@@ -42,7 +42,7 @@ class ExpectedCount(AbstractProjection):
     def solve(self, potentials: Float[Tensor, "groups instances classes"], lengths: Int[Tensor, "groups"]) -> Answer:
         """The tilt and what it gives."""
         phi = potentials.double()
-        real = real_instances(phi, lengths)
+        real = padding_mask(phi, lengths)
         some, rest = (
             torch.where(side[:, None], phi, -torch.inf).logsumexp(2) for side in (self.counted, ~self.counted)
         )

@@ -71,7 +71,7 @@ class Together(AbstractSupervision):
     def form(self, lengths: Int[Tensor, "groups"]) -> AbstractForm:
         """The product of the tables, or of the automata."""
         forms = [_as_table(part.form(lengths)) for part in self.parts]
-        chosen = [form.taken for form in forms if form.taken is not None]
+        chosen = [form.selection for form in forms if form.selection is not None]
         if len(chosen) > 1:
             raise DataError("groups can be chosen by one of their weak labels only, found several with a share")
         return Selected(self._form(forms, lengths), chosen[0]) if chosen else self._form(forms, lengths)

@@ -1,4 +1,4 @@
-"""Methods: GLWS itself and the baselines, each a loss and the little it remembers, on one loop."""
+"""Learning methods: GLWS and the published baselines, each a loss with its state, on one training loop."""
 
 from glws.methods._abstract import AbstractMethod as AbstractMethod
 from glws.methods._abstract import Epoch as Epoch

@@ -1,4 +1,4 @@
-"""`AttentionMIL`: a bag is classified by a weighted mean of its instances, the weights being learned along."""
+"""`AttentionMIL`: classify a bag by a weighted mean of its instances, with learned weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from glws._objective import unchecked_em_loss
 from glws.data import WeakDataset
-from glws.inference import real_instances
+from glws.inference import padding_mask
 from glws.kinds import AbstractSupervision, MultiInstance, PresentClasses, one_against_rest
 from glws.methods._abstract import AbstractMethod, Setup
 from glws.methods._recipe import Recipe
@@ -26,17 +26,17 @@ class AttentionMIL(AbstractMethod):
 
         a_i ∝ exp(wᵀ (tanh(V h_i) ⊙ σ(U h_i))),  h̄ = Σ_i a_i h_i,  loss = -log p(bag label | h̄), mean over bags
 
-    h are the features of the network, the input of its last layer, and it is that layer that classifies h̄: it is
-    linear, so the logits of a bag are Σ_i a_i · logits of x_i. `Fitted.predict_groups` gives the probabilities of bags.
-    Scores of instances are of the network alone, whose answer for one instance is that for the bag of this instance
-    only: attention finds what decides a bag, which need not be every positive instance of it.
+    h are the features of the network, the input of its last layer, and that layer classifies h̄: it is linear, so the
+    logits of a bag are Σ_i a_i · logits of x_i. `Fitted.predict_groups` gives the probabilities of bags. Scores of
+    instances are of the network alone, whose output for one instance is that for the bag of this instance only:
+    attention finds the instances that determine the bag, which need not be every positive instance of it.
 
     `hidden` is the number of rows of V and U; `gated=False` leaves σ(U h) out. Several classes (`PresentClasses`, not
     in the paper): one attention for each class, and each against the rest.
     """
 
     summary: ClassVar[str] = "bags classified by gated attention over instances (Ilse et al., ICML 2018)"
-    takes: ClassVar[str] = "bags of which presence is known"
+    takes: ClassVar[str] = "bags with presence labels"
     kinds: ClassVar[tuple[tuple[type[AbstractSupervision], ...], ...]] = ((MultiInstance,), (PresentClasses,))
     predicts_groups: ClassVar[bool] = True
 
@@ -60,8 +60,8 @@ class AttentionMIL(AbstractMethod):
         weak, bags = part.weak, pooled
         if weak.is_multiclass:
             weak, bags = weak.per_class(), _own_class(pooled)
-        known = (lengths > 0).repeat_interleave(len(weak) // max(len(part.weak), 1))
-        return unchecked_em_loss(bags[known], weak[known]).supervised
+        is_filled = (lengths > 0).repeat_interleave(len(weak) // max(len(part.weak), 1))
+        return unchecked_em_loss(bags[is_filled], weak[is_filled]).supervised
 
     def restored_modules(self, weights: Mapping[str, Tensor]) -> nn.ModuleDict:
         """The attention; its sizes are those of the weights."""
@@ -76,20 +76,20 @@ class AttentionMIL(AbstractMethod):
         lengths: Int[Tensor, "groups"],
         modules: nn.ModuleDict,
     ) -> Float[Tensor, "groups classes"]:
-        """Negative or positive bag; of several classes, for each the probability that the bag holds it.
+        """Probabilities of the bag label; with several classes, of each class being present.
 
-        A bag without instances holds nothing: it is negative.
+        A bag without instances is negative.
         """
-        attention, given = modules["attention"], lengths.to(outputs.logits.device)
-        pooled = pool(outputs.logits, attention(outputs.features), given).log_softmax(-1)
-        is_empty = (given == 0)[:, None]
+        attention, sizes = modules["attention"], lengths.to(outputs.logits.device)
+        pooled = pool(outputs.logits, attention(outputs.features), sizes).log_softmax(-1)
+        is_empty = (sizes == 0)[:, None]
         if pooled.shape[1] == 1:
             return torch.where(is_empty, torch.tensor([1.0, 0.0]).to(pooled), pooled[:, 0].exp())
         present = _own_class(pooled).view(len(pooled), -1, 2)[:, :, 1].exp()
         return torch.where(is_empty, 0.0, present)
 
     def recipe(self) -> Recipe | None:
-        """MNIST bags."""
+        """The recipe for MNIST bags."""
         return Recipe(
             "MNIST bags: the code of Ilse et al.",
             {
@@ -105,9 +105,9 @@ class AttentionMIL(AbstractMethod):
 
 
 class GatedAttention(nn.Module):
-    """One score for each row and head: wᵀ (tanh(V h) ⊙ σ(U h)), or wᵀ tanh(V h) if not gated.
+    """Attention scores, one per row and head: wᵀ (tanh(V h) ⊙ σ(U h)), or wᵀ tanh(V h) if not gated.
 
-    Weights start uniform within ±1/√inputs, biases at 0, drawn from the generator.
+    Weights are initialized uniformly within ±1/√inputs from the generator, biases to 0.
 
     >>> GatedAttention(4, 8, generator=torch.Generator().manual_seed(0))(torch.zeros(3, 4)).tolist()
     [[0.0], [0.0], [0.0]]
@@ -129,10 +129,10 @@ class GatedAttention(nn.Module):
 
     def forward(self, features: Float[Tensor, "rows features"]) -> Float[Tensor, "rows heads"]:
         """The scores, before the softmax over the instances of a bag; computed in the precision of the weights."""
-        given = features.to(self.score.weight)
-        inside = self.content(given).tanh()
+        inputs = features.to(self.score.weight)
+        inside = self.content(inputs).tanh()
         if self.gate is not None:
-            inside = inside * self.gate(given).sigmoid()
+            inside = inside * self.gate(inputs).sigmoid()
         scores: Tensor = self.score(inside)
         return scores.to(features)
 
@@ -142,12 +142,12 @@ def pool(
     scores: Float[Tensor, "groups instances heads"],
     lengths: Int[Tensor, "groups"],
 ) -> Float[Tensor, "groups heads classes"]:
-    """Σ_i a_i values_i with a the softmax of the scores over the instances of each group; anything for empty groups.
+    """Σ_i a_i values_i with a the softmax of the scores of each group; undefined for empty groups.
 
     >>> pool(torch.tensor([[[1.0], [3.0], [9.0]]]), torch.zeros(1, 3, 1), torch.tensor([2]))
     tensor([[[2.]]])
     """
-    real = real_instances(values, lengths.clamp_min(1))
+    real = padding_mask(values, lengths.clamp_min(1))
     attention = torch.where(real[:, :, None], scores, -torch.inf).softmax(1)
     return torch.einsum("gih,gic->ghc", attention, values)
 
@@ -158,7 +158,7 @@ def _number_of_heads(data: WeakDataset) -> int:
 
 
 def _own_class(pooled: Float[Tensor, "groups classes classes"]) -> Float[Tensor, "groups_times_classes 1 2"]:
-    """Of the predictions by the attention of every class, that of the same class against the rest."""
+    """The prediction of each class against the rest, by the attention of that class."""
     classes = pooled.shape[2]
     every = one_against_rest(pooled).view(-1, classes, classes, 2)
     return every.diagonal(dim1=1, dim2=2).transpose(1, 2).reshape(-1, 1, 2)

@@ -1,4 +1,4 @@
-"""Best-bin estimation: how many of the unlabeled instances are positive, from the scores of a classifier."""
+"""Best-bin estimation: the share of positives in unlabeled data, from the scores of a classifier."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from glws.errors import DataError
 
 
 class BestBin(NamedTuple):
-    """The estimated share of positives, the score above which the bin lies, and the bound that chose it."""
+    """The estimated share of positives, the lowest score of the bin, and the bound that selected it."""
 
     share: float
     threshold: float
@@ -33,9 +33,9 @@ def best_bin_estimate(
         c = argmin q_u(c) / q_p(c) + (1 + γ) ε / q_p(c),    ε = √(log(4/δ) / 2n_u) + √(log(4/δ) / 2n_p)
 
     over the scores of the unlabeled, and the share is q_u(c) / q_p(c), at most 1: above c nearly all are positive. At
-    least two positives are to score c or more; where no unlabeled instance leaves two, the share is 1. Only the order
-    of the scores matters. They must be of instances that the classifier was not trained on, or the share comes out
-    too small. (The released code counts unlabeled instances strictly above c, one less.)
+    least two positives must score c or more; if no unlabeled instance leaves two, the share is 1. Only the order
+    of the scores matters. The classifier must not have been trained on these instances, or the share is biased towards
+    0. (The released code counts unlabeled instances strictly above c, one less.)
 
     >>> positive, negative = torch.linspace(0.5, 1, 100), torch.linspace(0, 0.5, 102)[:-1]
     >>> round(best_bin_estimate(positive, torch.cat([positive, negative, negative, negative])).share, 2)
@@ -55,5 +55,5 @@ def best_bin_estimate(
 
 
 def _at_least(thresholds: Float[Tensor, "bins"], scores: Float[Tensor, "scores"]) -> Int[Tensor, "bins"]:
-    """How many scores are at least as large as each threshold."""
+    """The number of scores that are at least as large as each threshold."""
     return len(scores) - torch.searchsorted(scores.sort().values, thresholds)

@@ -1,9 +1,10 @@
-"""Pairs of which one is the more positive: the Pcomp risks, rank pruning, and pruning with a teacher.
+"""Ordered pairs: the Pcomp risks, rank pruning, and pruning with a teacher.
 
-The pairs come by one of two rules, and a risk made for one is biased on the other (`glws.data.weaken.pair_comparison`):
+The pairs are sampled by one of two rules, and a risk for one is biased on the other
+(`glws.data.weaken.pair_comparison`):
 
-    "swap"       two instances are drawn and put in order
-    "discard"    two instances are drawn, and thrown away if they come in the wrong order
+    "swap"       two instances are drawn and sorted
+    "discard"    two instances are drawn, and rejected if they are in the wrong order
 
 With π₊ the share of positives, π₋ = 1 - π₊ and D = 1 - π₊π₋, the first of a pair is negative with probability φ₊, the
 second positive with φ₋; a positive is found in the second place with probability ρ₊, a negative in the first with ρ₋:
@@ -44,9 +45,9 @@ Consistency = Literal["squared", "cross_entropy"]
 
 
 class AbstractComparison(AbstractBinaryMethod):
-    """A method for pairs of two classes, of which one is the more positive, with a known share of positives."""
+    """A method for ordered pairs of two classes, with a known share of positives."""
 
-    takes: ClassVar[str] = "pairs of which one is the more positive"
+    takes: ClassVar[str] = "ordered pairs"
     kinds: ClassVar[tuple[tuple[type[PairComparison], ...], ...]] = ((PairComparison,),)
     needs_prior: ClassVar[bool] = True
 
@@ -60,10 +61,10 @@ class Pcomp(AbstractComparison):
         "discard"    A = mean ℓ₊(z) - π₋ mean ℓ₊(z'),                   B = mean ℓ₋(z') - π₊ mean ℓ₋(z)
         "swap"       A = [(1+π₊) mean ℓ₊(z) - π₋ mean ℓ₊(z')] / 2,      B = [(1+π₋) mean ℓ₋(z') - π₊ mean ℓ₋(z)] / 2
 
-    z is the score of the more positive one of a pair, z' of the other. g leaves a partial risk as it is, or takes
-    max(0, A) or |A| of the mean over the batch; without it the loss is unbiased, and rightly negative at times. The
-    paper draws pairs by "discard" and its formula is that; "swap" is our derivation for the pairs of the GLWS paper.
-    The released GLWS code uses the formula of "discard" on pairs of "swap", summed instead of averaged: say
+    z is the score of the more positive one of a pair, z' of the other. g leaves a partial risk unchanged, or takes
+    max(0, A) or |A| of the mean over the batch; without it the loss is unbiased, and legitimately negative at times.
+    The paper samples pairs by "discard" and its formula is for those; "swap" is our derivation for the pairs of the
+    GLWS paper. The released GLWS code uses the formula of "discard" on pairs of "swap", summed instead of averaged: set
     `rule="discard"` on such data to reproduce it. A `flip` of the weak labels is not corrected for.
     """
 
@@ -80,7 +81,7 @@ class Pcomp(AbstractComparison):
         check_choice("rule", self.rule, get_args(ComparisonRule))
 
     def loss(self, step: Step) -> Float[Tensor, ""]:
-        """The two partial risks, each corrected."""
+        """The sum of the two partial risks, each corrected."""
         (part,) = step.batch.parts
         risks = comparison_risks(ordered_scores(step.logits(self.view), part), self.prior, self.rule)
         return corrected_sum(risks, self.correction)
@@ -88,29 +89,29 @@ class Pcomp(AbstractComparison):
 
 @dataclass(frozen=True)
 class RankPruning(AbstractComparison):
-    """Firsts as noisy positives, seconds as noisy negatives, the doubtful ones left out; noise rates from the prior.
+    """Firsts as noisy positives, seconds as noisy negatives, without uncertain ones; noise rates from the prior.
 
     Rank pruning is of Northcutt et al. (UAI 2017), its use for ordered pairs of Feng et al. (ICML 2021). With n pairs,
     of which only selected instances are summed over:
 
         L = w₊ / n Σ ℓ₊(z) + w₋ / n Σ ℓ₋(z'),    logistic losses of z = f1 - f0
 
-    `selection="sign"`: firsts that the network takes for positive (z > 0) and seconds that it takes for negative, by
+    `selection="sign"`: firsts that the network predicts positive (z > 0) and seconds that it predicts negative, by
     the predictions on the same view or on `selection_view`, without gradient. `selection="rank"`: before each epoch all
-    firsts are ranked, and the ⌊φ₊ n⌋ lowest are left out; likewise the ⌊φ₋ n⌋ highest seconds.
+    firsts are ranked, and the ⌊φ₊ n⌋ lowest are left out, as are the ⌊φ₋ n⌋ highest seconds.
 
     `weights="noise"`: w± = 1 / (2 (1 - ρ±)), the published ones: with perfect selection L is the risk at the share of
     positives among all instances of the pairs, which is π for "swap", but π₊(1 + π₊) / 2D for "discard".
     `weights="prior"`: w± = π± / (1 - φ±), the risk at π for both rules. `weights="released"`: w± = ρ±, and each sum
     is divided by the number of selected instances; with `rule="discard"` that is the released GLWS code.
 
-    In the first `warm_up_epochs` all are selected. Neither source has that, 0 leaves it out; but a network that has not
-    learned anything selects what it happens to say, by sign perhaps one class only, and then it stays there. If
-    nothing is selected, the loss is 0.
+    In the first `warm_up_epochs` all are selected. Neither source does that, and 0 turns it off; but an untrained
+    network selects by arbitrary predictions, by sign perhaps one class only, and then stays there. If nothing is
+    selected, the loss is 0.
     """
 
     summary: ClassVar[str] = (
-        "ordered pairs as noisy labels, the doubtful ones pruned (Northcutt et al., 2017; Feng et al., 2021)"
+        "ordered pairs as noisy labels, uncertain ones pruned (Northcutt et al., 2017; Feng et al., 2021)"
     )
 
     prior: float
@@ -126,20 +127,20 @@ class RankPruning(AbstractComparison):
         check_choice("selection", self.selection, get_args(Selection))
 
     def init(self, setup: Setup) -> State:
-        """For selection by rank, which instances of the pairs are kept: all."""
+        """For selection by rank, a mask of the instances in pairs; all are kept at first."""
         if self.selection == "sign":
             return {}
         return {"kept": torch.ones(len(setup.data), 2, dtype=torch.int64, device=setup.device)}
 
     def begin_epoch(self, epoch: Epoch) -> None:
-        """Ranks all pairs, if that is asked for and the warm-up is over."""
+        """Rank all pairs, if selection is by rank and the warm-up is over."""
         if self.selection == "rank" and epoch.progress.epoch >= self.warm_up_epochs:
             numbers, part = every_pair(epoch.data)
             kept = kept_by_rank(ordered_scores(epoch.predict(numbers), part), self.prior, self.rule)
             epoch.state["kept"] = kept.to(epoch.state["kept"])
 
     def loss(self, step: Step) -> Float[Tensor, ""]:
-        """As above."""
+        """The risk of the selected instances."""
         (part,) = step.batch.parts
         scores = ordered_scores(step.logits(self.view), part)
         selected = self._selected(step, part).to(scores.device)
@@ -155,14 +156,14 @@ class RankPruning(AbstractComparison):
 
 @dataclass(frozen=True)
 class PcompTeacher(AbstractComparison):
-    """Pruning by a teacher, with which the network is to agree (Feng et al., ICML 2021; Tarvainen & Valpola, 2017).
+    """Pruning by a teacher, plus consistency with it (Feng et al., ICML 2021; Tarvainen & Valpola, 2017).
 
         L = L_pruning(z, selected by the teacher's sign) + λ Ω
 
     L_pruning is that of `RankPruning`, with its `rule`, `weights` and `warm_up_epochs`. The teacher is the moving
-    average of the network, with this `decay`, on a view of its own. `consistency="squared"`: Ω is the mean over all
-    instances of the pairs of Σ_k (p(k) - p̄(k))², summed over both classes; "cross_entropy": of -Σ_k p̄(k) log p(k). λ is
-    `consistency_weight`; 10 with decay 0.97 is what public code takes, and there is no ramp-up.
+    average of the network, with this `decay`, on its own view. `consistency="squared"`: Ω is the mean over all
+    instances of the pairs of Σ_k (p(k) - p̄(k))², summed over both classes; "cross_entropy": of -Σ_k p̄(k) log p(k). λ
+    is `consistency_weight`; 10 with decay 0.97 is the choice of public code, and there is no ramp-up.
 
     The released GLWS code has no moving average (`decay=0`) and takes "cross_entropy", λ = 1 and `weights="released"`
     with `rule="discard"`.
@@ -204,14 +205,14 @@ class PcompTeacher(AbstractComparison):
 
 
 def ordered_scores(logits: Float[Tensor, "rows 2"], part: BatchPart) -> Float[Tensor, "pairs 2"]:
-    """The scores of the pairs, the more positive one first."""
+    """The scores of the pairs, the more positive instance first."""
     assert isinstance(part.weak, PairComparison)
     winner = part.weak.winner.to(logits.device)
     return pair_scores(logits, part).gather(1, torch.stack([winner, 1 - winner], 1))
 
 
 def every_pair(data: WeakDataset) -> tuple[Int[Tensor, "instances"], BatchPart]:
-    """The instances that occur in pairs, and all pairs, as if they were one batch; no instance is read."""
+    """The instances that occur in pairs, and all pairs, as one batch; no instance is loaded."""
     everything = torch.arange(len(data.weak[0]))
     table, lengths = data.groups[0].padded(everything)
     numbers, rows = torch.unique(table, return_inverse=True)
@@ -221,7 +222,7 @@ def every_pair(data: WeakDataset) -> tuple[Int[Tensor, "instances"], BatchPart]:
 def comparison_risks(
     scores: Float[Tensor, "pairs 2"], prior: float, rule: ComparisonRule
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """A and B of `Pcomp`: the shares of the positives and of the negatives in the risk.
+    """A and B of `Pcomp`: the terms of the positives and of the negatives in the risk.
 
     >>> scores = torch.tensor([[0.8, -0.5], [-0.3, 0.6], [1.5, 0.9], [0.1, -1.2]])
     >>> comparison_risks(scores, prior=0.4, rule="discard")
@@ -233,13 +234,13 @@ def comparison_risks(
 
 
 def _class_risk(losses: Float[Tensor, "pairs 2"], prior: float, rule: ComparisonRule) -> Float[Tensor, ""]:
-    """The share of one class in the risk, from its losses where it is expected (column 0) and where it is not."""
+    """The term of one class, from its losses at its expected place (column 0) and the other."""
     own, other = mean(losses[:, 0]), mean(losses[:, 1])
     return own - (1 - prior) * other if rule == "discard" else ((1 + prior) * own - (1 - prior) * other) / 2
 
 
 def noise_rate(prior: float, rule: ComparisonRule) -> float:
-    """ρ of a class with this prior: how often its members are in the other class's place.
+    """ρ of a class with this prior: the rate of its members at the other class's place.
 
     >>> noise_rate(0.5, "swap"), noise_rate(0.25, "discard")
     (0.25, 0.2)
@@ -248,7 +249,7 @@ def noise_rate(prior: float, rule: ComparisonRule) -> float:
 
 
 def impurity(prior: float, rule: ComparisonRule) -> float:
-    """φ of the place of a class with this prior: how often it holds the other class.
+    """φ of the place of a class with this prior: the rate of the other class there.
 
     >>> impurity(0.5, "swap"), round(impurity(0.5, "discard"), 4)
     (0.25, 0.3333)
@@ -258,7 +259,7 @@ def impurity(prior: float, rule: ComparisonRule) -> float:
 
 
 def agreeing(scores: Float[Tensor, "pairs 2"]) -> Bool[Tensor, "pairs 2"]:
-    """Which firsts are predicted to be positive, and which seconds negative.
+    """The mask of firsts that are predicted positive and seconds that are predicted negative.
 
     >>> agreeing(torch.tensor([[0.5, 0.1], [0.0, -2.0]]))
     tensor([[ True, False],
@@ -303,7 +304,7 @@ def pruned_risk(
 
 
 def _pruning_weight(prior: float, rule: ComparisonRule, weights: PruningWeights) -> float:
-    """w of the class with this prior."""
+    """The weight w of the class with this prior."""
     rate = noise_rate(prior, rule)
     if weights == "released":
         return rate
@@ -313,7 +314,7 @@ def _pruning_weight(prior: float, rule: ComparisonRule, weights: PruningWeights)
 def disagreement(
     logits: Float[Tensor, "pairs 2 classes"], taught: Float[Tensor, "pairs 2 classes"], consistency: Consistency
 ) -> Float[Tensor, ""]:
-    """Ω of `PcompTeacher`: how far predictions are from those of a teacher, mean over instances."""
+    """Ω of `PcompTeacher`: the distance of predictions from those of a teacher, mean over instances."""
     target = taught.softmax(-1)
     if consistency == "cross_entropy":
         return mean(-(target * logits.log_softmax(-1)).sum(-1))
@@ -321,7 +322,7 @@ def disagreement(
 
 
 def check_pruning(prior: float, rule: str, weights: str) -> None:
-    """Raises `DataError` unless these options of pruning exist."""
+    """Raise `DataError` unless these options of pruning exist."""
     check_prior(prior)
     check_choice("rule", rule, get_args(ComparisonRule))
     check_choice("weights", weights, get_args(PruningWeights))

@@ -1,6 +1,6 @@
-"""Learning from classes that an instance is *not*: the forward and the surrogate losses, and the unbiased risk.
+"""Learning from complementary labels: the forward and the surrogate losses, and the unbiased risk.
 
-A complementary label is a candidate set without it. p = softmax of K logits, ȳ the class that is excluded.
+A complementary label is a candidate set without one class. p = softmax of K logits, ȳ the excluded class.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ SHARES = "excluded_shares"
 
 @dataclass(frozen=True)
 class ComplementaryLoss(AbstractCandidateMethod):
-    """A loss of what is predicted for the excluded class; for several of them, or none, too.
+    """A loss of the prediction for the excluded class; also for several of them, or none.
 
         "forward"   -mean log [(1 - p_ȳ) / (K - 1)]     "log"   -mean log(1 - p_ȳ)     "exp"   mean exp(p_ȳ)
 
-    "forward" is the likelihood of ȳ (Yu, Liu, Gong, Tao, "Learning with Biased Complementary Labels", ECCV 2018) when
-    every wrong class is as likely to be named; for s of them it is that of the set, Σ_{j in S} p_j / C(K-1, s). (With
-    another matrix, `NoisyLabels` with the transition P(ȳ | y) has that likelihood.) "log" and "exp" are the surrogate
-    losses SCL-NL and SCL-EXP (Chou, Niu, Lin, Sugiyama, "Unbiased Risk Estimators Can Mislead", ICML 2020), summed over
-    the excluded classes. With one of them "forward", "log" and `CC` have the same gradient.
+    "forward" is the likelihood of ȳ (Yu, Liu, Gong, Tao, "Learning with Biased Complementary Labels", ECCV 2018) if
+    every wrong class is equally likely to be named; for s of them it is that of the set, Σ_{j in S} p_j / C(K-1, s).
+    (With another matrix, `NoisyLabels` with the transition P(ȳ | y) has that likelihood.) "log" and "exp" are the
+    surrogate losses SCL-NL and SCL-EXP (Chou, Niu, Lin, Sugiyama, "Unbiased Risk Estimators Can Mislead", ICML 2020),
+    summed over the excluded classes. With one excluded class "forward", "log" and `CC` have the same gradient.
     """
 
     summary: ClassVar[str] = "a loss of the excluded class (Yu et al., ECCV 2018; Chou et al., ICML 2020)"
@@ -54,7 +54,7 @@ class ComplementaryLoss(AbstractCandidateMethod):
         return mean(_log_choices(candidates).to(log_probs) - within(log_probs, candidates).log_likelihood)
 
     def recipe(self) -> Recipe | None:
-        """MNIST, of the forward correction."""
+        """The recipe of the forward correction for MNIST."""
         if self.variant != "forward":
             return None
         return Recipe(
@@ -73,20 +73,20 @@ class ComplementaryLoss(AbstractCandidateMethod):
 
 @dataclass(frozen=True)
 class ComplementaryRisk(AbstractCandidateMethod):
-    """The unbiased risk of complementary labels, class by class, and what to do when a class falls below 0.
+    """The unbiased risk of complementary labels, class by class, with corrections for negative terms.
 
     Ishida, Niu, Menon, Sugiyama, "Complementary-Label Learning for Arbitrary Losses and Models", ICML 2019. With
-    ℓ_k = -log p_k, m_jk the mean of ℓ_k over the instances of the batch with ȳ = j (0 if there are none), and π̄_j how
-    often ȳ = j in the data:
+    ℓ_k = -log p_k, m_jk the mean of ℓ_k over the instances of the batch with ȳ = j (0 if there are none), and π̄_j the
+    frequency of ȳ = j in the data:
 
         R_k = -(K - 1) π̄_k m_kk + Σ_j π̄_j m_jk
 
-    Σ_k R_k estimates the risk on true labels without bias, if each wrong class is as likely to be excluded, and has no
-    lower bound. Corrections: "none" descends Σ_k R_k (free); "non_negative" Σ_k max(0, R_k); "gradient_ascent" Σ_k R_k
-    while all are non-negative, otherwise -Σ_k min(0, R_k), which takes the classes that fell below 0 back up and leaves
-    the others alone. `count_weighted` weighs that sum by the number of ȳ = k in the batch, as the authors' code does.
+    Σ_k R_k estimates the risk on true labels without bias, if each wrong class is equally likely to be excluded, and
+    has no lower bound. Corrections: "none" descends Σ_k R_k (free); "non_negative" Σ_k max(0, R_k); "gradient_ascent"
+    Σ_k R_k while all are non-negative, otherwise -Σ_k min(0, R_k), which raises the classes below 0 and leaves the
+    others unchanged. `count_weighted` weights that sum by the number of ȳ = k in the batch, as the authors' code does.
 
-    Exactly one class must be excluded for each instance. The log has the smallest R_k and how many are negative.
+    Exactly one class must be excluded for each instance. The log has the smallest R_k and the number of negative ones.
     """
 
     summary: ClassVar[str] = "unbiased risk of complementary labels (Ishida et al., ICML 2019)"
@@ -97,7 +97,7 @@ class ComplementaryRisk(AbstractCandidateMethod):
     view: str = "weak"
 
     def check(self, data: WeakDataset) -> None:
-        """Also: all classes but one are candidates."""
+        """Raise `DataError` unless all classes but one are candidates of each instance."""
         super().check(data)
         excluded = (~_only(data).candidates).sum(1)
         wrong = (excluded != 1).nonzero()
@@ -109,7 +109,7 @@ class ComplementaryRisk(AbstractCandidateMethod):
             )
 
     def init(self, setup: Setup) -> State:
-        """How often each class is the excluded one."""
+        """The frequency of each class as the excluded one."""
         excluded = ~_only(setup.data).candidates
         return {SHARES: excluded.double().mean(0).to(setup.device, torch.float32)}
 

@@ -1,4 +1,4 @@
-"""Pairs with a difference of confidences: ConfDiff and its corrections."""
+"""Pairs with a confidence difference: ConfDiff and its corrections."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class ConfDiff(AbstractBinaryMethod):
         T1 = mean (π - c) ℓ₊(z),       T2 = mean (1-π + c) ℓ₋(z)
         T3 = mean (π + c) ℓ₊(z'),      T4 = mean (1-π - c) ℓ₋(z')
 
-    and L = (g(T1) + g(T2) + g(T3) + g(T4)) / 2, with g by `correction`: as they are, max(0, T) or |T|. Without
+    and L = (g(T1) + g(T2) + g(T3) + g(T4)) / 2, with g by `correction`: the identity, max(0, T) or |T|. Without
     correction it is unbiased for pairs that are drawn independently with prior π, if r is a probability under that
-    prior. c is second minus first, with its sign: the other way round it learns the classes exchanged. The released
+    prior. c is second minus first, with its sign: reversed, the classes are exchanged. The released
     GLWS code trains f1 alone and clips c to be positive, which is biased; here z is also what is evaluated.
     """
 
@@ -60,7 +60,10 @@ class ConfDiff(AbstractBinaryMethod):
         return corrected_sum(risks, self.correction) / 2
 
     def recipe(self) -> Recipe | None:
-        """MNIST; their MLP uses one hidden layer of 300 units three times, which no network here does."""
+        """The recipe for MNIST.
+
+        Their MLP has one hidden layer of 300 units three times, unlike any network here.
+        """
         return Recipe(
             "MNIST: the code of Wang et al.",
             {

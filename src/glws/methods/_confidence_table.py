@@ -1,7 +1,7 @@
-"""What methods for candidate sets share: the sets of a step, the shares of the classes in them, and a table of those.
+"""Shared parts of methods for candidate sets: sets, class shares within them, and their table.
 
-The table has a row for each weak label of the data, not for each instance: an instance that is in the data with two
-candidate sets has two rows, and a row is found by the number of its group, whichever batch it comes in.
+The table has a row for each weak label of the data, not for each instance: an instance with two candidate sets has two
+rows. The index of a row is the number of its group, independent of the batch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CONFIDENCES = "confidences"
 
 
 class AbstractCandidateMethod(AbstractMethod):
-    """A method that learns from candidate sets, and believes them: a miss rate of `PartialLabels` is not looked at."""
+    """A method for candidate sets that ignores a miss rate of `PartialLabels`."""
 
     takes: ClassVar[str] = "a set of candidate classes for each instance"
     kinds: ClassVar[tuple[tuple[type[AbstractSupervision], ...], ...]] = ((PartialLabels,),)
@@ -38,15 +38,15 @@ def candidates_of(step: Step, beside: Tensor) -> Bool[Tensor, "groups classes"]:
 
 
 def for_groups(step: Step, values: Float[Tensor, "rows columns"]) -> Float[Tensor, "groups columns"]:
-    """What belongs to the instances of a batch, laid out for its weak labels; an instance may have several, or none."""
+    """Values of the instances of a batch, one row per weak label."""
     (part,) = step.batch.parts
     return values[part.rows[:, :1].flatten().to(values.device)]
 
 
 def within(logits: Float[Tensor, "groups classes"], allowed: Bool[Tensor, "groups classes"]) -> Posterior:
-    """What is known of each instance when its class is one of the allowed ones; the likelihood of sets for log-probs.
+    """The posterior of each instance given its allowed classes; with log-probs, the likelihood of the sets.
 
-    Where nothing is allowed, the shares (`marginals`) are 0.
+    If no class is allowed, `marginals` are 0.
 
     >>> allowed = torch.tensor([[True, True, False], [False, False, False]])
     >>> within(torch.tensor([[0.1, 0.3, 0.6], [0.2, 0.2, 0.6]]).log(), allowed).marginals[:, 0]
@@ -77,12 +77,12 @@ def excluded_losses(
 def weighted_cross_entropy(
     log_probs: Float[Tensor, "groups classes"], weights: Float[Tensor, "groups classes"]
 ) -> Float[Tensor, ""]:
-    """-mean_i Σ_j weights_ij log p_j(x_i), 0 of nothing."""
+    """-mean_i Σ_j weights_ij log p_j(x_i), 0 without rows."""
     return mean(-(weights * log_probs).sum(1))
 
 
-def even_confidences(setup: Setup) -> State:
-    """A table of confidences that are the same for all candidates of a set, S_ij / |S_i|, and 0 elsewhere."""
+def uniform_confidences(setup: Setup) -> State:
+    """A table of uniform confidences over the candidates of a set, S_ij / |S_i|, and 0 elsewhere."""
     (weak,) = setup.data.weak
     assert isinstance(weak, PartialLabels)
     candidates = weak.candidates.to(setup.device, torch.float32)
@@ -90,14 +90,14 @@ def even_confidences(setup: Setup) -> State:
 
 
 def read_confidences(step: Step, beside: Tensor) -> Float[Tensor, "groups classes"]:
-    """The rows of the table for the weak labels of a step, a copy with the device and dtype of another tensor."""
+    """The rows of the table for the weak labels of a step, with device and dtype of `beside`."""
     table = step.state[CONFIDENCES]
     (part,) = step.batch.parts
     return table[part.groups.to(table.device)].to(beside)
 
 
 def write_confidences(step: Step, values: Float[Tensor, "groups classes"]) -> None:
-    """Puts new rows into the table for the weak labels of a step; all others stay as they are."""
+    """Write new rows of the table for the weak labels of a step; other rows stay."""
     table = step.state[CONFIDENCES]
     (part,) = step.batch.parts
     table[part.groups.to(table.device)] = values.detach().to(table)

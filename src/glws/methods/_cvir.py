@@ -1,4 +1,4 @@
-"""CVIR and TED: positives against the unlabeled instances that look least positive."""
+"""CVIR and TED: positives against the least positive unlabeled instances."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ PUBLISHED_EPOCHS = 1000
 
 
 class AbstractValueIgnoring(AbstractPositiveUnlabeled):
-    """Positives against the unlabeled instances that are left when the most positive ones are ignored.
+    """Positives against the unlabeled instances that remain after the most positive ones are ignored.
 
     The state holds a 0 or 1 for each instance: `held_out` if it is never trained on, `kept` if it counts as negative
-    in this epoch where it is unlabeled. An instance that is in the unlabeled set several times is ignored as a whole
+    in this epoch if it is unlabeled. An instance that is in the unlabeled set several times is ignored altogether
     once one of its copies is.
     """
 
@@ -48,7 +48,7 @@ class AbstractValueIgnoring(AbstractPositiveUnlabeled):
         return _selection(torch.zeros(len(setup.data.instances), dtype=torch.int64, device=setup.device))
 
     def begin_epoch(self, epoch: Epoch) -> None:
-        """Ignores what looks most positive, once the warm start is over."""
+        """Ignore the most positive unlabeled instances, once the warm start is over."""
         if epoch.progress.epoch >= self.warm(epoch.progress):
             numbers = _numbers(epoch, Unlabeled, held_out=False)
             ignored = numbers[most_positive(plain_scores(epoch, numbers), self.share(epoch))]
@@ -57,7 +57,7 @@ class AbstractValueIgnoring(AbstractPositiveUnlabeled):
             epoch.state["kept"] = kept
 
     def loss(self, step: Step) -> Float[Tensor, ""]:
-        """Positives against the unlabeled instances that were kept."""
+        """Cross-entropy of positives against the unlabeled instances that are kept."""
         scores = margin(step.logits(self.view))
         numbers, sets = step.batch.numbers.to(scores.device), sets_of(step.batch, scores.device)
         positive = sets.positive[step.state["held_out"][numbers[sets.positive]] == 0]
@@ -113,11 +113,11 @@ class CVIR(AbstractValueIgnoring):
         check_optional_prior(self.prior)
 
     def warm(self, progress: Progress) -> int:
-        """As set."""
+        """The option `warm_epochs`."""
         return self.warm_epochs
 
     def share(self, epoch: Epoch) -> float:
-        """α: as set, or what the data say."""
+        """α: the option `prior`, else the class prior of the data."""
         if self.prior is not None:
             return self.prior
         parts = zip(epoch.data.weak, epoch.data.groups, strict=True)
@@ -127,14 +127,14 @@ class CVIR(AbstractValueIgnoring):
 
 @dataclass(frozen=True)
 class TED(AbstractValueIgnoring):
-    """CVIR with the share of positives estimated on the way: (TED)^n (Garg et al., NeurIPS 2021).
+    """CVIR with an estimated share of positives: (TED)^n (Garg et al., NeurIPS 2021).
 
     After a warm start, positives against unlabeled, the share α is estimated before each epoch by `best_bin_estimate`
     on instances that are never trained on, `held_out` of the positives and of the unlabeled; the epoch is then that of
-    `CVIR` with this α, which is `share` in the log. No prior is needed, and that of the data is not looked at.
+    `CVIR` with this α, which is `share` in the log. No class prior is needed, and that of the data is ignored.
 
-    `warm_epochs`, where it is left open, are the published 100 of 1000 epochs or more, and a tenth of fewer, but at
-    least 1. What is held out is drawn from the training data, where the paper is given two sets.
+    The default of `warm_epochs` is the published 100 of 1000 epochs or more, a tenth of fewer, and at least 1. The
+    held-out instances are drawn from the training data, while the paper is given two sets.
     """
 
     summary: ClassVar[str] = "CVIR with best-bin estimates of the share of positives (Garg et al., NeurIPS 2021)"
@@ -145,12 +145,12 @@ class TED(AbstractValueIgnoring):
 
     def __post_init__(self) -> None:
         if self.warm_epochs == 0:
-            raise DataError("TED needs at least 1 warm epoch: an untrained network says nothing of the share")
+            raise DataError("TED needs at least 1 warm epoch: an untrained network cannot estimate the share")
         if not 0 < self.held_out < 1:
             raise DataError(f"held_out must be between 0 and 1, found {self.held_out:g}")
 
     def check(self, data: WeakDataset) -> None:
-        """Positives and unlabeled instances, enough of them to hold some out."""
+        """Raise `DataError` unless there are enough positives and unlabeled instances to hold some out."""
         super().check(data)
         sizes = [nearest(self.held_out * len(each)) for each in _instances_of_sets(data)]
         if sizes[0] < 2 or sizes[1] < 1:
@@ -158,7 +158,7 @@ class TED(AbstractValueIgnoring):
             raise DataError(f"TED holds out at least 2 positives and 1 unlabeled instance, but {found}")
 
     def init(self, setup: Setup) -> State:
-        """Which instances are held out, drawn once; nothing else is ignored yet."""
+        """Draw the held-out instances, once; nothing else is ignored yet."""
         held_out = torch.zeros(len(setup.data.instances), dtype=torch.int64)
         for numbers in _instances_of_sets(setup.data):
             order = shuffled_numbers(len(numbers), setup.generator, numbers.device)
@@ -166,19 +166,19 @@ class TED(AbstractValueIgnoring):
         return _selection(held_out.to(setup.device)) | {"share": torch.zeros((), device=setup.device)}
 
     def loss(self, step: Step) -> Float[Tensor, ""]:
-        """That of CVIR."""
+        """The loss of CVIR."""
         step.note("share", step.state["share"])
         return super().loss(step)
 
     def warm(self, progress: Progress) -> int:
-        """As set, or as published."""
+        """The option `warm_epochs`, else as published."""
         if self.warm_epochs is not None:
             return self.warm_epochs
         tenth = progress.num_epochs * PUBLISHED_WARM_EPOCHS // PUBLISHED_EPOCHS
         return max(min(tenth, PUBLISHED_WARM_EPOCHS), 1)
 
     def share(self, epoch: Epoch) -> float:
-        """α, estimated from what is held out."""
+        """α, estimated from the held-out instances."""
         kinds = (Labels, Unlabeled)
         positive, unlabeled = (plain_scores(epoch, _numbers(epoch, kind, held_out=True)) for kind in kinds)
         found = best_bin_estimate(positive, unlabeled).share
@@ -187,7 +187,7 @@ class TED(AbstractValueIgnoring):
 
 
 def most_positive(scores: Float[Tensor, "members"], share: float) -> Int[Tensor, "rejected"]:
-    """The places of the floor(share · members) largest scores; of equal ones the first.
+    """The places of the floor(share · members) largest scores; the first of equal ones.
 
     >>> most_positive(torch.tensor([0.9, 0.2, 0.65, 0.4, 0.05]), 0.4)
     tensor([0, 2])
@@ -196,25 +196,25 @@ def most_positive(scores: Float[Tensor, "members"], share: float) -> Int[Tensor,
 
 
 def plain_scores(epoch: Epoch, numbers: Int[Tensor, "members"]) -> Float[Tensor, "members"]:
-    """The network's scores of these instances in the plain view, in float64; each distinct one is asked for once."""
+    """The network's scores of these instances in the plain view, in float64."""
     distinct, places = torch.unique(numbers, return_inverse=True)
     return margin(epoch.predict(distinct)).detach().double().cpu()[places]
 
 
 def _selection(held_out: Int[Tensor, "instances"]) -> State:
-    """What is never trained on, and what is trained on as negative if it is unlabeled."""
+    """The state: held-out instances, and those that are trained on as negative if unlabeled."""
     return {"held_out": held_out, "kept": 1 - held_out}
 
 
 def _numbers(epoch: Epoch, kind: type[Labels] | type[Unlabeled], held_out: bool) -> Int[Tensor, "members"]:
-    """The instances of the groups of a kind, as often as they occur, that are held out, or those that are not."""
+    """The instances of a kind, with repetition, that are held out, or those that are not."""
     (groups,) = (groups for weak, groups in zip(epoch.data.weak, epoch.data.groups, strict=True) if type(weak) is kind)
     numbers = groups.indices.cpu()
     return numbers[epoch.state["held_out"].cpu()[numbers] == int(held_out)]
 
 
 def _instances_of_sets(data: WeakDataset) -> tuple[Int[Tensor, "positives"], Int[Tensor, "others"]]:
-    """The distinct instances that are labeled, and those that are only unlabeled."""
+    """The distinct labeled instances, and the distinct instances that are only unlabeled."""
     parts = zip(data.weak, data.groups, strict=True)
     by_kind = {type(weak): torch.unique(groups.indices.cpu()) for weak, groups in parts}
     positive, unlabeled = by_kind[Labels], by_kind[Unlabeled]

@@ -1,4 +1,4 @@
-"""Dist-PU: predictions of unlabeled data in the right proportion, pushed apart by entropy and mixup."""
+"""Dist-PU: match the class prior on unlabeled data, with entropy minimization and mixup."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ class DistPU(AbstractPositiveUnlabeled):
         L_mix = λ mean BCE(s̃_i, t_i) + (1-λ) mean BCE(s̃_i, t_τi)   at x̃_i = λ x_i + (1-λ) x_τi
 
     λ ~ Beta(a, a), one for each batch, and τ a random order of its positives and unlabeled instances together. Targets
-    t are 1 for positives and a remembered s for the others: all are remembered at the start of the second stage, in
+    t are 1 for positives and a stored s for the others: all are stored at the start of the second stage, in
     the plain view, and those of a batch again after its step. The first stage takes `first_stage` of the epochs.
 
     `first_entropy` is μ₁, `second_entropy` μ₂, `mixup` ν, `mixed_entropy` κ, `concentration` a; `prior` overrides π. A
-    batch without positives, or without unlabeled instances, lacks the terms that are about them.
+    batch without positives, or without unlabeled instances, lacks their terms.
 
-    Differences: nothing is clamped, as losses are functions of logits; the optimizer goes on in the second stage, where
-    the released code takes a new one with a smaller step. The paper's λ = max(λ, 1-λ) changes nothing: exchanging λ
-    with 1-λ and τ with its inverse is the same loss, and they are as likely.
+    Differences: nothing is clamped, as losses are functions of logits; the optimizer continues in the second stage,
+    where the released code creates a new one with a smaller step. The paper's λ = max(λ, 1-λ) has no effect: exchanging
+    λ with 1-λ and τ with its inverse is the same loss, and they are equally likely.
     """
 
     summary: ClassVar[str] = "label distribution alignment with entropy and mixup (Zhao et al., CVPR 2022)"
@@ -67,17 +67,17 @@ class DistPU(AbstractPositiveUnlabeled):
         check_choice("scaling", self.scaling, get_args(Scaling))
 
     def init(self, setup: Setup) -> State:
-        """A remembered s for each instance; nothing is known yet."""
+        """A stored s for each instance; not computed yet."""
         return {"remembered": torch.full((len(setup.data.instances),), 0.5, device=setup.device)}
 
     def begin_epoch(self, epoch: Epoch) -> None:
-        """Remembers all predictions at the start of the second stage."""
+        """Store all predictions at the start of the second stage."""
         if epoch.progress.epoch == self.first_epochs(epoch.progress):
             numbers = torch.unique(torch.cat([groups.indices for groups in epoch.data.groups]))
             self._remember(epoch.state, numbers, epoch.predict(numbers))
 
     def loss(self, step: Step) -> Float[Tensor, ""]:
-        """That of the stage."""
+        """The loss of the stage."""
         scores = margin(step.logits(self.view))
         sets = sets_of(step.batch, scores.device)
         prior = sets.share if self.prior is None else self.prior
@@ -88,12 +88,12 @@ class DistPU(AbstractPositiveUnlabeled):
         return total + self._mixed(step, sets) if second else total
 
     def update(self, step: Step) -> None:
-        """Remembers the predictions of the batch."""
+        """Store the predictions of the batch."""
         if step.progress.epoch >= self.first_epochs(step.progress):
             self._remember(step.state, step.batch.numbers, step.detached(self.view))
 
     def first_epochs(self, progress: Progress) -> int:
-        """How many epochs the first stage has."""
+        """The number of epochs of the first stage."""
         return math.ceil(self.first_stage * progress.num_epochs)
 
     def entropy_weight(self, progress: Progress) -> float:
@@ -126,7 +126,7 @@ class DistPU(AbstractPositiveUnlabeled):
         remembered[numbers.to(remembered.device)] = margin(logits).detach().sigmoid().to(remembered)
 
     def recipe(self) -> Recipe | None:
-        """CIFAR-10, the first of two stages."""
+        """The recipe for CIFAR-10, the first of two stages."""
         return Recipe(
             "CIFAR-10, first stage: the code of Zhao et al.",
             {

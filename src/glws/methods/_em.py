@@ -1,4 +1,4 @@
-"""`GLWS`: EM on whatever is known, the method of this package."""
+"""`GLWS`: EM for weak labels of any kinds, the method of this package."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from glws._objective import EMLoss, Multiclass, Reduction, solved_by
 from glws.data import Batch, BatchPart, WeakDataset
 from glws.errors import DataError
-from glws.inference import AbstractForm, real_instances
+from glws.inference import AbstractForm, padding_mask
 from glws.kinds import Labels
 from glws.methods._abstract import AbstractMethod
 from glws.methods._recording import Recording
@@ -24,24 +24,24 @@ START_EPOCHS = 2
 
 @dataclass(frozen=True)
 class GLWS(AbstractMethod):
-    """EM: the posterior given what is known is the target (E-step), the network follows it (M-step); any kinds at once.
+    """EM: compute the posterior given the weak labels (E-step), train the network on it (M-step).
 
         loss = Σ over kinds of weight · (unsupervised · L_U + supervised · L_S)        see `glws.em_loss`
 
-    `m_step` is the view that is trained on. `e_step` says through whose eyes the posterior looks: "same", the default,
-    as the M-step, so that EM is the likelihood, on augmented instances; "weak" for the network on the weak view;
-    "teacher" for the network's moving average on the weak view. Other eyes pull the trained view towards what the
-    network already believes of an easier one, whether or not anything known speaks for it: that sharpens what is nearly
-    known (candidate sets, counts), and where little is known of an instance it runs away to one class.
+    `m_step` is the view that is trained on. `e_step` chooses which predictions the posterior is computed from: "same",
+    the default, those of the M-step, so that EM is maximum likelihood on augmented instances; "weak" those of the
+    network on the weak view; "teacher" those of the network's moving average on the weak view. A different view pulls
+    the trained view towards the network's predictions for an easier one, whether or not weak labels support them: that
+    sharpens nearly determined labels (candidate sets, counts), but with weak evidence it collapses to a single class.
 
-    `supervised` is 0 by default: through the same eyes L_U has the gradient of the likelihood already, each instance
-    with the same weight, while L_S counts groups, so that large ones outweigh the labels and pairs beside them. With
-    other eyes the paper's sum, `supervised=1`, keeps the likelihood in. `weights` has a number for each kind;
+    `supervised` is 0 by default: with the same view L_U already has the gradient of the likelihood, each instance
+    with the same weight, while L_S counts groups, so that large ones outweigh labels and pairs. With different
+    views the paper's sum, `supervised=1`, keeps the likelihood in. `weights` has a number for each kind;
     `multiclass` is for counts of several classes.
 
-    `start_epochs`: EM keeps what it believes, a bad start too. Kinds that say nothing of single instances until there
-    is something to rank them by (`Unlabeled`) start from a first guess: in these epochs each of their instances has the
-    prior of its group as its target. "auto" does so for 2 epochs where such a kind stands beside labels
+    `start_epochs`: EM preserves its beliefs, including a bad start. Kinds that say nothing about single instances until
+    predictions rank them (`Unlabeled`) start from an initial posterior: in these epochs the target of each of their
+    instances is the class prior of its group. "auto" does so for 2 epochs if such a kind is combined with labels
     (positive-unlabeled data), and not otherwise.
     """
 
@@ -59,18 +59,18 @@ class GLWS(AbstractMethod):
 
     @property
     def needs_teacher(self) -> bool:  # type: ignore[override]
-        """Only when the E-step asks for it."""
+        """True if the E-step uses the teacher."""
         return self.e_step == "teacher"
 
     @property
     def trained_view(self) -> str:
-        """That of the M-step."""
+        """The view of the M-step."""
         return self.m_step
 
     def check(self, data: WeakDataset) -> None:
-        """Any kinds; as many weights as there are, and several classes to count where `multiclass` says how."""
+        """Raise `DataError` unless there is a weight for each kind, and `multiclass` applies if it is set."""
         if self.multiclass != "auto" and not any(weak.is_multiclass for weak in data.weak):
-            raise DataError(f"multiclass is {self.multiclass!r}, but no kind says something of several classes at once")
+            raise DataError(f"multiclass is {self.multiclass!r}, but no kind is about several classes at once")
         if self.weights is not None and len(self.weights) != len(data.weak):
             raise DataError(f"there are {len(data.weak)} kinds of weak labels but {len(self.weights)} weights")
 
@@ -80,10 +80,10 @@ class GLWS(AbstractMethod):
         answers = step.batch.unchecked_losses(log_probs, self._e_log_probs(step), **self._options())
         total = log_probs.new_zeros(())
         for number, (part, answer) in enumerate(zip(step.batch.parts, answers, strict=True)):
-            guess = self._first_guess(step, part)
+            guess = self._initial_posterior(step, part)
             loss = answer.loss if guess is None else _distance(part.gather(log_probs), guess, part.lengths)
             total = total + (1.0 if self.weights is None else self.weights[number]) * loss
-        _take_notes(step, answers)
+        _log_metrics(step, answers)
         return total
 
     def _e_log_probs(self, step: Step) -> Tensor | None:
@@ -101,27 +101,27 @@ class GLWS(AbstractMethod):
         }
 
     def is_starting(self, batch: Batch, progress: Progress) -> bool:
-        """Whether first guesses are the targets where there are any."""
-        wanted = self.start_epochs
-        if wanted == "auto":
-            wanted = START_EPOCHS if any(isinstance(one.weak, Labels) for one in batch.parts) else 0
-        return progress.epoch < wanted
+        """Whether initial posteriors are the targets, for kinds that have them."""
+        epochs = self.start_epochs
+        if epochs == "auto":
+            epochs = START_EPOCHS if any(isinstance(one.weak, Labels) for one in batch.parts) else 0
+        return progress.epoch < epochs
 
     def recording(self, batch: Batch, progress: Progress) -> Recording | None:
-        """The forms that `em_loss` asks for; none while first guesses are the targets, or with evidence."""
+        """The forms that `em_loss` requests; none while initial posteriors are the targets, or with evidence."""
         if batch.evidence is not None or self.is_starting(batch, progress):
             return None
         views = dict.fromkeys([self.m_step, *([] if self.e_step == "same" else ["weak"])])
         forms = tuple(self._form(part) for part in batch.parts)
-        asked = [self.multiclass != "auto" and part.weak.is_multiclass for part in batch.parts]
+        needed = [self.multiclass != "auto" and part.weak.is_multiclass for part in batch.parts]
         return Recording(
             tuple(views),
             forms,
-            lambda placed: [_Asked(form) if again else form for form, again in zip(placed, asked, strict=True)],
+            lambda placed: [_FormAsWeak(form) if again else form for form, again in zip(placed, needed, strict=True)],
         )
 
     def _form(self, part: BatchPart) -> AbstractForm:
-        """What is known of a part of the batch, in the form that `em_loss` would ask for."""
+        """The form of the weak labels of a part of the batch, as `em_loss` would compute it."""
         weak: Any = part.weak
         if weak.is_multiclass and self.multiclass == "per_class":
             return weak.per_class().form(part.lengths.repeat_interleave(weak.num_classes))  # type: ignore[no-any-return]
@@ -130,13 +130,13 @@ class GLWS(AbstractMethod):
         form: AbstractForm = weak.form(part.lengths)
         return form
 
-    def _first_guess(self, step: Step, part: BatchPart) -> Tensor | None:
+    def _initial_posterior(self, step: Step, part: BatchPart) -> Tensor | None:
         return part.weak.initial_posterior() if self.is_starting(step.batch, step.progress) else None
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
-    """A form in the place of the weak labels that it was made of, for `em_loss`, which asks again."""
+class _FormAsWeak:
+    """A form in place of its weak labels, for `em_loss`, which requests the form again."""
 
     form: AbstractForm
     is_multiclass: ClassVar[bool] = True
@@ -153,16 +153,15 @@ def default_method() -> AbstractMethod:
     return GLWS()
 
 
-def _distance(log_probs: Tensor, guess: Tensor, lengths: Tensor) -> Float[Tensor, ""]:
-    """Cross-entropy of predictions with one guess for all instances of a group, mean over instances."""
-    real = real_instances(log_probs, lengths.to(log_probs.device))
-    each = -(guess.to(log_probs)[:, None] * log_probs).sum(2)
-    return torch.where(real, each, 0.0).sum() / real.sum().clamp_min(1)
+def _distance(log_probs: Tensor, posterior: Tensor, lengths: Tensor) -> Float[Tensor, ""]:
+    """Cross-entropy of predictions with one posterior for all instances of a group, mean over instances."""
+    mask = padding_mask(log_probs, lengths.to(log_probs.device))
+    each = -(posterior.to(log_probs)[:, None] * log_probs).sum(2)
+    return torch.where(mask, each, 0.0).sum() / mask.sum().clamp_min(1)
 
 
-def _take_notes(step: Step, answers: list[EMLoss]) -> None:
-    """The likelihood of what is known, the entropy of the posteriors, how many groups could not be, and how far the
-    posterior of one may be off, where they are approximate."""
+def _log_metrics(step: Step, answers: list[EMLoss]) -> None:
+    """Log the likelihood, the entropy of the posteriors, the impossible groups and the error of approximations."""
     possible = [~answer.posterior.impossible for answer in answers]
     marginals = [answer.posterior.marginals for answer in answers]
     entropy, instances = (

@@ -1,4 +1,4 @@
-"""`LLPVAT`: mean predictions of bags that match their shares, and predictions that small changes do not move."""
+"""`LLPVAT`: mean predictions of bags match their shares, with virtual adversarial training."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ class LLPVAT(AbstractMethod):
 
         loss = -Σ_c ρ_c log p̄_c, mean over bags, + λ_t · mean over instances of KL(π_i ‖ p(x_i + r_i))
 
-    π_i = p(x_i), held fixed, of the same view or of `target_view`; r_i is `radius` long and points where the prediction
-    changes most, as far as `iterations` steps of the power method from a random start tell, with differences over a
-    distance `probe`: d ← ∇_d KL(π ‖ p(x + probe · d)), made of length 1. Gradient only through the last answer;
-    perturbed instances leave the running statistics of batch norms alone. λ_t = `weight` · exp(-5 (1 - t/T)²) rises for
-    the first share `ramp` of training, T = ramp · all steps; 0 means no ramp.
+    π_i = p(x_i), held constant, of the same view or of `target_view`; r_i has length `radius` and the direction in
+    which the prediction changes most, approximated by `iterations` steps of the power method from a random start, with
+    differences over a distance `probe`: d ← ∇_d KL(π ‖ p(x + probe · d)), normalized. Gradient only through the last
+    prediction; perturbed instances do not update the running statistics of batch norms. λ_t = `weight` · exp(-5 (1 -
+    t/T)²) rises for the first share `ramp` of training, T = ramp · all steps; 0 means no ramp.
 
-    Ours: the gradient is scaled before its length is taken, and `probe` is 0.1. The published probe, 1e-6, is below the
-    resolution of float32: the direction becomes noise (and so it does with 0.1 in bfloat16; take 1 there). Weight 0.05,
-    radius 6 and ramp 0.4 are the authors'; Chen et al. (ICML 2024) take weight 1 without a ramp. Instances weigh as
-    often as they occur in the bags of the step.
+    Ours: the gradient is scaled before its length is computed, and `probe` is 0.1. The published probe, 1e-6, is below
+    the resolution of float32: the direction becomes noise (so does 0.1 in bfloat16; use 1 there). Weight 0.05, radius 6
+    and ramp 0.4 are the authors'; Chen et al. (ICML 2024) use weight 1 without a ramp. Instances are weighted by how
+    often they occur in the bags of the step.
     """
 
     summary: ClassVar[str] = "class shares of bags with virtual adversarial training (Tsai and Lin, ACML 2020)"
-    takes: ClassVar[str] = "bags of which counts are known"
+    takes: ClassVar[str] = "bags with counts"
     kinds: ClassVar[tuple[tuple[type[AbstractSupervision], ...], ...]] = ((Proportions,), (ClassCounts,))
 
     view: str = "weak"
@@ -55,7 +55,7 @@ class LLPVAT(AbstractMethod):
     ramp: float = 0.4
 
     def check(self, data: WeakDataset) -> None:
-        """One kind of counts, and exact ones."""
+        """Raise `DataError` unless there is one kind, with exact counts."""
         super().check(data)
         check_exact_counts(self, data)
 
@@ -71,7 +71,7 @@ class LLPVAT(AbstractMethod):
     def _consistency(self, step: Step) -> Float[Tensor, ""]:
         inputs, target = step.inputs(self.view), step.detached(self.target_view or self.view).log_softmax(-1)
         if not inputs.is_floating_point():
-            raise DataError(f"LLPVAT changes instances a little, so they must be floating point, found {inputs.dtype}")
+            raise DataError(f"LLPVAT perturbs instances, so they must be floating point, found {inputs.dtype}")
         shares = shares_of_rows(step.batch).to(target)
         start = torch.randn(inputs.shape, generator=step.generator, device=step.generator.device).to(inputs)
         with frozen_statistics():
@@ -103,7 +103,7 @@ def adversarial_direction(
     probe: float,
     iterations: int = 1,
 ) -> Float[Tensor, "own ..."]:
-    """For each instance the direction, of length 1, in which Σ_i share_i KL(target_i ‖ p(x_i + probe · d)) grows most.
+    """For each instance the unit direction in which Σ_i share_i KL(target_i ‖ p(x_i + probe · d)) grows most.
 
     The power method on its second derivative, from `start`. `target` are log-probabilities, without gradient.
     """
@@ -129,9 +129,9 @@ def divergence(
 
 
 def unit_length(values: Float[Tensor, "own ..."], instead: Tensor | None = None) -> Float[Tensor, "own ..."]:
-    """Each instance divided by its length, by its largest entry first, so that no scale is too small or too large.
+    """Each instance divided by its length, safe at any scale.
 
-    Where all is 0 there is no direction: `instead` is taken, or 0.
+    An instance of zeros has no direction: it is replaced by `instead`, or 0.
 
     >>> unit_length(torch.tensor([[3e-30, 4e-30], [0.0, 0.0]]))
     tensor([[0.6000, 0.8000],
@@ -146,7 +146,7 @@ def unit_length(values: Float[Tensor, "own ..."], instead: Tensor | None = None)
 
 
 def shares_of_rows(batch: Batch) -> Float[Tensor, "rows"]:
-    """The share of each row of a batch among the members of all its groups: twice for an instance of two groups."""
+    """The share of each row of a batch among the members of all its groups, with repetition."""
     counts = torch.zeros(len(batch.numbers), dtype=torch.int64)
     for part in batch.parts:
         counts += torch.bincount(members(part).cpu(), minlength=len(counts))
@@ -165,7 +165,7 @@ def ramped(progress: Progress, ramp: float) -> float:
 
 @contextmanager
 def frozen_statistics() -> Iterator[None]:
-    """Batch norms that run in here normalize as they did, by their batch when training, but remember nothing of it."""
+    """A context in which batch norms do not update their running statistics."""
     changed: list[_BatchNorm] = []
 
     def forget(module: nn.Module, _: object) -> None:

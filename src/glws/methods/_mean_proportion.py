@@ -1,4 +1,4 @@
-"""`MeanProportion`: the mean prediction of a bag should be the shares of its classes."""
+"""`MeanProportion`: match the mean prediction of a bag with its class shares."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from glws.data import BatchPart, WeakDataset
 from glws.errors import DataError
-from glws.inference import real_instances
+from glws.inference import padding_mask
 from glws.kinds import AbstractSupervision, ClassCounts, Proportions
 from glws.methods._abstract import AbstractMethod
 from glws.methods._risks import check_choice
@@ -23,17 +23,17 @@ Distance = Literal["cross_entropy", "kl", "squared", "absolute"]
 
 @dataclass(frozen=True)
 class MeanProportion(AbstractMethod):
-    """Proportion matching (Ardehaly and Culotta, ICDM workshops 2017), which is the bag term of LLP-VAT too.
+    """Proportion matching (Ardehaly and Culotta, ICDM workshops 2017), also the bag term of LLP-VAT.
 
         p̄ = mean over the bag of p(x_i),  ρ = counts / length,  loss = mean over bags of distance(ρ, p̄)
 
     `distance`: "cross_entropy" -Σ ρ_c log p̄_c, "kl" Σ ρ_c log(ρ_c / p̄_c) (the same gradient, 0 at the fit), "squared"
     Σ (ρ_c - p̄_c)², "absolute" Σ |ρ_c - p̄_c|. `Proportions` have two shares, the counted classes and the others.
-    Every confident or unsure way to have the right mean is as good as any other: it is no likelihood.
+    It is not a likelihood: all predictions with the right mean, confident or not, have the same loss.
     """
 
     summary: ClassVar[str] = "mean prediction of a bag against its class shares"
-    takes: ClassVar[str] = "bags of which counts are known"
+    takes: ClassVar[str] = "bags with counts"
     kinds: ClassVar[tuple[tuple[type[AbstractSupervision], ...], ...]] = ((Proportions,), (ClassCounts,))
 
     view: str = "weak"
@@ -43,7 +43,7 @@ class MeanProportion(AbstractMethod):
         check_choice("distance", self.distance, get_args(Distance))
 
     def check(self, data: WeakDataset) -> None:
-        """One kind of counts, and exact ones."""
+        """Raise `DataError` unless there is one kind, with exact counts."""
         super().check(data)
         check_exact_counts(self, data)
 
@@ -56,7 +56,7 @@ class MeanProportion(AbstractMethod):
 def proportion_loss(
     part: BatchPart, log_probs: Float[Tensor, "rows classes"], distance: Distance = "cross_entropy"
 ) -> Float[Tensor, ""]:
-    """The distance of the shares of bags from their mean predictions, mean over the bags that are not empty."""
+    """The distance of class shares from mean predictions, mean over the bags that are not empty."""
     assert isinstance(part.weak, Proportions | ClassCounts)
     lengths = part.lengths.to(log_probs.device)
     log_mean = log_mean_prediction(part.gather(log_probs), lengths)
@@ -73,18 +73,18 @@ def proportion_loss(
 def log_mean_prediction(
     log_probs: Float[Tensor, "groups instances classes"], lengths: Int[Tensor, "groups"]
 ) -> Float[Tensor, "groups classes"]:
-    """log p̄: the log of the mean probability of each class over a group, in logs; anything for empty groups.
+    """log p̄: the log of the mean probability of each class over a group; undefined for empty groups.
 
     >>> log_mean_prediction(torch.tensor([[[0.2, 0.8], [0.4, 0.6]]]).log(), torch.tensor([2])).exp()
     tensor([[0.3000, 0.7000]])
     """
     sizes = lengths.clamp_min(1)
-    inside = torch.where(real_instances(log_probs, sizes)[:, :, None], log_probs, -torch.inf)
+    inside = torch.where(padding_mask(log_probs, sizes)[:, :, None], log_probs, -torch.inf)
     return inside.logsumexp(1) - sizes[:, None].to(log_probs).log()
 
 
 def check_exact_counts(method: AbstractMethod, data: WeakDataset) -> None:
-    """Raises `DataError` naming the first group of which only a range is known."""
+    """Raise `DataError` with the first group whose counts are a range."""
     for weak in data.weak:
         if isinstance(weak, Proportions) and not torch.equal(weak.low, weak.high):
             group = int((weak.low != weak.high).nonzero()[0])
@@ -95,7 +95,7 @@ def check_exact_counts(method: AbstractMethod, data: WeakDataset) -> None:
 def _two_sides(
     log_mean: Float[Tensor, "groups classes"], counted: Bool[Tensor, "classes"]
 ) -> Float[Tensor, "groups 2"]:
-    """The classes that are not counted as one, and those that are."""
+    """The log-means of all classes that are not counted together, and of those that are."""
     sides = [torch.where(side, log_mean, -torch.inf).logsumexp(1) for side in (~counted, counted)]
     return torch.stack(sides, 1)
 

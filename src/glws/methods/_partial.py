@@ -1,4 +1,4 @@
-"""Learning from candidate sets: CC, RC, PRODEN, LWS and LWC, RCR.
+"""Methods for candidate sets: CC, RC, PRODEN, LWS and LWC, RCR.
 
 Notation: S_i the candidates of instance x_i, p = softmax of its K logits, means over the weak labels of the batch.
 """
@@ -19,11 +19,11 @@ from glws.methods._confidence_table import (
     CONFIDENCES,
     AbstractCandidateMethod,
     candidates_of,
-    even_confidences,
     excluded_losses,
     for_groups,
     read_confidences,
     shares_within,
+    uniform_confidences,
     weighted_cross_entropy,
     within,
     write_confidences,
@@ -41,8 +41,8 @@ class CC(AbstractCandidateMethod):
 
         loss = -mean_i log Σ_{j in S_i} p_j(x_i)
 
-    It is the likelihood if every set that holds the class is as likely as any other; the paper's constant
-    log(2^(K-1) - 1) is left out. A set of all classes costs nothing. The same as L_S of `GLWS` on one view.
+    It is the likelihood if every set that holds the class is equally likely; the paper's constant
+    log(2^(K-1) - 1) is left out. A set of all classes has loss 0. The same as L_S of `GLWS` on one view.
     """
 
     summary: ClassVar[str] = "likelihood of the candidate set, CC (Feng et al., NeurIPS 2020)"
@@ -50,23 +50,23 @@ class CC(AbstractCandidateMethod):
     view: str = "weak"
 
     def loss(self, step: Step) -> Float[Tensor, ""]:
-        """-mean log of the predicted mass of the set."""
+        """-mean log of the predicted probability of the set."""
         log_probs = for_groups(step, step.logits(self.view)).log_softmax(1)
         return mean(-within(log_probs, candidates_of(step, log_probs)).log_likelihood)
 
 
 @dataclass(frozen=True)
 class WeightedCandidates(AbstractCandidateMethod):
-    """PRODEN and RC: cross-entropy with every candidate, weighted by how likely the network held it before.
+    """PRODEN and RC: cross-entropy with every candidate, weighted by previous predictions of the network.
 
-        loss = -mean_i Σ_j w_ij log p_j(x_i)        w_ij first 1 / |S_i|, then p_j / Σ_{k in S_i} p_k, held fixed
+        loss = -mean_i Σ_j w_ij log p_j(x_i)        w_ij first 1 / |S_i|, then p_j / Σ_{k in S_i} p_k, held constant
 
-    They differ in when the weights for the next visit of an instance are taken. "same_pass" is PRODEN: from the
+    They differ in when the weights for the next visit of an instance are computed. "same_pass" is PRODEN: from the
     predictions that the loss was computed with (Lv, Xu, Feng, Niu, Geng, Sugiyama, "Progressive Identification of True
     Labels for Partial-Label Learning", ICML 2020). "fresh_pass" is RC, the risk-consistent method of Feng et al.,
-    NeurIPS 2020: from a second look at the batch after the optimizer's step, with the network in the mode it trains in.
+    NeurIPS 2020: from a second pass over the batch after the optimizer's step, with the network in training mode.
 
-    The mask is that of the candidates at every visit: a weight that has once become 0 may grow again (in the authors'
+    The mask is that of the candidates at every visit: a weight of 0 may grow again (in the authors'
     code of PRODEN it may not). The factor 1/2 of RC's risk, which changes no minimizer, is left out.
     """
 
@@ -76,8 +76,8 @@ class WeightedCandidates(AbstractCandidateMethod):
     view: str = "weak"
 
     def init(self, setup: Setup) -> State:
-        """All candidates of a set alike."""
-        return even_confidences(setup)
+        """Uniform confidences over the candidates of each set."""
+        return uniform_confidences(setup)
 
     def loss(self, step: Step) -> Float[Tensor, ""]:
         """Cross-entropy with the stored weights."""
@@ -85,13 +85,13 @@ class WeightedCandidates(AbstractCandidateMethod):
         return weighted_cross_entropy(log_probs, read_confidences(step, log_probs))
 
     def update(self, step: Step) -> None:
-        """The shares of the candidates in the predictions of this pass, or of the network as it is now."""
+        """Store the shares of the candidates in the predictions of this pass, or of a fresh one."""
         logits = step.detached(self.view) if self.weights_from == "same_pass" else step.fresh(self.view)
         rows = for_groups(step, logits)
         write_confidences(step, shares_within(rows, candidates_of(step, rows)))
 
     def recipe(self) -> Recipe | None:
-        """CIFAR-10, of PRODEN; RC searched its values on a grid."""
+        """The recipe of PRODEN for CIFAR-10; RC searched its values on a grid."""
         if self.weights_from == "fresh_pass":
             return None
         return Recipe(
@@ -111,20 +111,20 @@ class WeightedCandidates(AbstractCandidateMethod):
 
 @dataclass(frozen=True)
 class LeveragedWeighted(AbstractCandidateMethod):
-    """LWS and LWC, the leveraged weighted loss: candidates are to score high, the others low, weights in both groups.
+    """LWS and LWC, the leveraged weighted loss: high scores for candidates, low for others.
 
     Wen, Cui, Hang, Liu, Wang, Lin, "Leveraged Weighted Loss for Partial Label Learning", ICML 2021, with β `leverage`:
 
         loss = mean_i [ Σ_{j in S_i} w_ij ψ(z_j) + β Σ_{j not in S_i} w_ij ψ(-z_j) ]
 
     "lws" is the sigmoid form, ψ(z) = σ(-z); in the cross-entropy form "lwc" the two terms are -log p_j and
-    -log(1 - p_j). The weights are first 1/K, then, from a second look at the batch after the optimizer's step, p_j
-    normalized among the candidates and among the others, each by themselves (0 where there are no others). The sigmoid
-    is flat far from 0: a class that large first steps have made everybody's first choice, or nobody's, stays so for
-    long. It wants smaller steps than the others.
+    -log(1 - p_j). The weights are first 1/K, then, from a second pass over the batch after the optimizer's step, p_j
+    normalized among the candidates and among the others separately (0 if there are no others). The sigmoid
+    is flat far from 0: a class that large first steps made the top choice for all instances, or for none, stays so for
+    long. It needs smaller steps than the others.
 
-    "glws" is what the code released with the paper of GLWS calls LWS: the cross-entropy form with weights 1 / |S_i| for
-    candidates and 0 for others, for ever, which is plain averaging over the candidates.
+    "glws" is the loss that the code released with the paper of GLWS calls LWS: the cross-entropy form with constant
+    weights 1 / |S_i| for candidates and 0 for others, which is plain averaging over the candidates.
     """
 
     summary: ClassVar[str] = "leveraged weighted loss, LWS and LWC (Wen et al., ICML 2021)"
@@ -134,8 +134,8 @@ class LeveragedWeighted(AbstractCandidateMethod):
     view: str = "weak"
 
     def init(self, setup: Setup) -> State:
-        """All classes alike, or all candidates."""
-        even = even_confidences(setup)[CONFIDENCES]
+        """Uniform weights over all classes, or over all candidates."""
+        even = uniform_confidences(setup)[CONFIDENCES]
         return {CONFIDENCES: even if self.variant == "glws" else torch.full_like(even, 1 / setup.num_classes)}
 
     def loss(self, step: Step) -> Float[Tensor, ""]:
@@ -146,7 +146,7 @@ class LeveragedWeighted(AbstractCandidateMethod):
         return mean((read_confidences(step, logits) * losses).sum(1))
 
     def update(self, step: Step) -> None:
-        """The shares of each class in its group, in the predictions of the network as it is now."""
+        """Store the shares of each class in its group, from fresh predictions."""
         if self.variant == "glws":
             return
         logits = for_groups(step, step.fresh(self.view))
@@ -154,14 +154,14 @@ class LeveragedWeighted(AbstractCandidateMethod):
         write_confidences(step, shares_within(logits, candidates) + shares_within(logits, ~candidates))
 
     def _losses(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """What each class costs as a candidate, and as one of the others."""
+        """The loss of each class as a candidate, and as one of the others."""
         if self.variant == "lws":
             return torch.sigmoid(-logits), torch.sigmoid(logits)
         log_probs = logits.log_softmax(1)
         return -log_probs, -log_sum_of_others(log_probs)
 
     def recipe(self) -> Recipe | None:
-        """CIFAR-10; the two losses have different values. Their rate falls in each epoch, not in steps."""
+        """The recipe for CIFAR-10, by loss. Their rate falls in each epoch, not in steps."""
         rate, decay = (0.05, 1e-3) if self.variant == "lws" else (0.01, 1e-2)
         return Recipe(
             "CIFAR-10: the code of Wen et al.",
@@ -182,16 +182,16 @@ class LeveragedWeighted(AbstractCandidateMethod):
 
 @dataclass(frozen=True)
 class RCR(AbstractCandidateMethod):
-    """Consistency regularization: nothing for classes outside the set, and all views agree with what they said before.
+    """Consistency regularization: exclude classes outside the set, and agree with earlier predictions in all views.
 
     Wu, Wang, Zhang, "Revisiting Consistency Regularization for Deep Partial Label Learning", ICML 2022:
 
         loss = -mean_i Σ_{j not in S_i} log(1 - p_j(first view)) + λ_t mean_i Σ_views KL(c_i | p(view))
 
     λ_t = weight · min(t / ramp_epochs, 1) in epoch t, counted from 0. The confidences c are first 1 / |S_i|, then, from
-    the same passes and held fixed, the geometric mean over the views, restricted to the candidates and normalized.
+    the same passes and held constant, the geometric mean over the views, restricted to the candidates and normalized.
 
-    Each view goes through the network by itself. The code released with the paper of GLWS takes the mean over views
+    Each view is a batch of its own. The code released with the paper of GLWS takes the mean over views
     instead of the sum, so that its weight is a third of this one's, and all views as one batch.
     """
 
@@ -206,11 +206,11 @@ class RCR(AbstractCandidateMethod):
             raise DataError('RCR: views must name at least one view, such as ("weak", "strong"), found none')
 
     def init(self, setup: Setup) -> State:
-        """All candidates of a set alike."""
-        return even_confidences(setup)
+        """Uniform confidences over the candidates of each set."""
+        return uniform_confidences(setup)
 
     def loss(self, step: Step) -> Float[Tensor, ""]:
-        """The loss of the classes that are excluded, and the consistency, ramped up."""
+        """The loss of the excluded classes, and the consistency with its ramp."""
         views = [for_groups(step, step.logits(view)).log_softmax(1) for view in self.views]
         confidences = read_confidences(step, views[0])
         excluded = mean(excluded_losses(views[0], candidates_of(step, views[0])))
@@ -220,7 +220,7 @@ class RCR(AbstractCandidateMethod):
         return excluded + self._weight_in(step.progress.epoch) * consistency
 
     def update(self, step: Step) -> None:
-        """The geometric mean of the views, among the candidates."""
+        """Store the geometric mean of the views, restricted to the candidates."""
         views = [for_groups(step, step.detached(view)).log_softmax(1) for view in self.views]
         average = torch.stack(views).mean(0)
         write_confidences(step, shares_within(average, candidates_of(step, average)))

@@ -1,4 +1,4 @@
-"""PiCO: candidate sets, disambiguated by prototypes of the classes in a space that contrast has shaped."""
+"""PiCO: candidate sets, disambiguated by class prototypes in an embedding trained by contrast."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from glws.methods._abstract import Setup
 from glws.methods._confidence_table import (
     AbstractCandidateMethod,
     candidates_of,
-    even_confidences,
     for_groups,
     read_confidences,
+    uniform_confidences,
     weighted_cross_entropy,
     write_confidences,
 )
@@ -30,8 +30,8 @@ HEAD = "projection"
 QUEUE, QUEUE_LABELS, QUEUE_PLACE, PROTOTYPES = "queue", "queue_labels", "queue_place", "prototypes"
 
 
-class Seen(NamedTuple):
-    """One row for each weak label of a step: predictions, candidates, embeddings of both views, the best candidate."""
+class StepRows(NamedTuple):
+    """One row per weak label of a step: predictions, candidates, embeddings of both views, the best candidate."""
 
     log_probs: Float[Tensor, "groups classes"]
     candidates: Bool[Tensor, "groups classes"]
@@ -54,12 +54,12 @@ class PiCO(AbstractCandidateMethod):
         loss = -mean Σ_j s_j log p_j + contrast_weight · contrast
 
     The contrast of an instance is -mean over positives a of log [exp(q·a/τ) / Σ_b exp(q·b/τ)]; b are all other q, all k
-    and the queue of earlier k, positives those among them with the same ỹ. While warming up it has one positive, its
+    and the queue of earlier k, positives those among them with the same ỹ. During warm-up it has one positive, its
     own k, against the queue. φ goes from the first to the second of `target_momentum`: in epoch e it is that of e - 1.
 
     One moving average holds network and head, with decay `key_momentum` from the first step on, as published. The
-    places of the queue start with random directions and no label. Unlike in the authors' code, these are unit vectors,
-    and the queue need not be a multiple of the batch.
+    places of the queue are initialized with random directions and no label. Unlike in the authors' code, these are unit
+    vectors, and the queue need not be a multiple of the batch.
     """
 
     summary: ClassVar[str] = "contrastive disambiguation of candidates by prototypes, PiCO (Wang et al., ICLR 2022)"
@@ -84,7 +84,7 @@ class PiCO(AbstractCandidateMethod):
                 f"found {self.queue_size}, {self.dimension} and {self.temperature}"
             )
         if len(self.target_momentum) != 2:
-            raise DataError(f"PiCO: target_momentum is a first and a last number, found {list(self.target_momentum)}")
+            raise DataError(f"PiCO: target_momentum must be two numbers, found {list(self.target_momentum)}")
         check_decay("PiCO: key_momentum", self.key_momentum)
 
     @property
@@ -94,14 +94,14 @@ class PiCO(AbstractCandidateMethod):
 
     @property
     def trained_view(self) -> str:
-        """That of the queries."""
+        """The view of the queries."""
         return self.query_view
 
     def init(self, setup: Setup) -> State:
-        """Even targets, a queue of random directions that belong to no class, prototypes at 0."""
+        """Uniform targets, a queue of random directions without class, prototypes of 0."""
         source = setup.generator
         directions = torch.randn(self.queue_size, self.dimension, generator=source, device=source.device)
-        return even_confidences(setup) | {
+        return uniform_confidences(setup) | {
             QUEUE: functional.normalize(directions).to(setup.device),
             QUEUE_LABELS: torch.full((self.queue_size,), -1, device=setup.device),
             QUEUE_PLACE: torch.zeros((), dtype=torch.int64, device=setup.device),
@@ -116,58 +116,58 @@ class PiCO(AbstractCandidateMethod):
         return nn.ModuleDict({HEAD: head}).to(setup.device)
 
     def loss(self, step: Step) -> Float[Tensor, ""]:
-        """The loss of a step; prototypes, targets and queue go on, in the order of the paper's algorithm."""
-        seen, has_started = self._seen(step), step.progress.epoch >= self.warm_up_epochs
-        guesses = self._move_prototypes(step, seen)
+        """The loss of a step, after updating prototypes, targets and queue as in the paper's algorithm."""
+        rows, has_started = self._step_rows(step), step.progress.epoch >= self.warm_up_epochs
+        nearest = self._move_prototypes(step, rows)
         if has_started:
-            self._move_targets(step, guesses, seen)
-        classification = weighted_cross_entropy(seen.log_probs, read_confidences(step, seen.log_probs))
-        contrast = self._contrast(step, seen, has_started)
-        self._push(step, seen)
+            self._move_targets(step, nearest, rows)
+        classification = weighted_cross_entropy(rows.log_probs, read_confidences(step, rows.log_probs))
+        contrast = self._contrast(step, rows, has_started)
+        self._push(step, rows)
         step.note("classification", classification)
         step.note("contrast", contrast)
         return classification + self.contrast_weight * contrast
 
-    def _seen(self, step: Step) -> Seen:
+    def _step_rows(self, step: Step) -> StepRows:
         answer = step.outputs(self.query_view)
         log_probs = for_groups(step, answer.logits).log_softmax(1)
         candidates = candidates_of(step, log_probs)
         queries = _embedded(step.modules[HEAD], for_groups(step, answer.features))
         with torch.no_grad():
             keys = _embedded(step.averaged_modules[HEAD], for_groups(step, step.teacher(self.key_view).features))
-        return Seen(log_probs, candidates, queries, keys, _best(log_probs.detach(), candidates))
+        return StepRows(log_probs, candidates, queries, keys, _best(log_probs.detach(), candidates))
 
-    def _move_prototypes(self, step: Step, seen: Seen) -> Int[Tensor, "groups"]:
-        """Moves the prototypes; gives the candidate whose prototype was the nearest before."""
-        old, queries = step.state[PROTOTYPES], seen.queries.detach().to(step.state[PROTOTYPES])
-        step.state[PROTOTYPES] = moved_prototypes(old, queries, seen.labels, self.prototype_momentum)
-        return _best(queries @ old.T, seen.candidates)
+    def _move_prototypes(self, step: Step, rows: StepRows) -> Int[Tensor, "groups"]:
+        """Update the prototypes; return the candidate whose prototype was the nearest before."""
+        old, queries = step.state[PROTOTYPES], rows.queries.detach().to(step.state[PROTOTYPES])
+        step.state[PROTOTYPES] = updated_prototypes(old, queries, rows.labels, self.prototype_momentum)
+        return _best(queries @ old.T, rows.candidates)
 
-    def _move_targets(self, step: Step, guesses: Int[Tensor, "groups"], seen: Seen) -> None:
-        targets = read_confidences(step, seen.log_probs.detach())
-        chosen = functional.one_hot(guesses, targets.shape[1]).to(targets)
+    def _move_targets(self, step: Step, nearest: Int[Tensor, "groups"], rows: StepRows) -> None:
+        targets = read_confidences(step, rows.log_probs.detach())
+        chosen = functional.one_hot(nearest, targets.shape[1]).to(targets)
         write_confidences(step, torch.lerp(chosen, targets, self._target_momentum(step)))
 
     def _target_momentum(self, step: Step) -> float:
         first, last = self.target_momentum
         return first + (last - first) * max(step.progress.epoch - 1, 0) / step.progress.num_epochs
 
-    def _contrast(self, step: Step, seen: Seen, has_started: bool) -> Float[Tensor, ""]:
-        queue, queue_labels = step.state[QUEUE].to(seen.queries), step.state[QUEUE_LABELS]
+    def _contrast(self, step: Step, rows: StepRows, has_started: bool) -> Float[Tensor, ""]:
+        queue, queue_labels = step.state[QUEUE].to(rows.queries), step.state[QUEUE_LABELS]
         if not has_started:
-            return instance_contrast(seen.queries, seen.keys, queue, self.temperature)
-        pool = torch.cat([seen.queries, seen.keys, queue])
-        pool_labels = torch.cat([seen.labels, seen.labels, queue_labels])
-        return class_contrast(seen.queries, seen.labels, pool, pool_labels, self.temperature)
+            return instance_contrast(rows.queries, rows.keys, queue, self.temperature)
+        pool = torch.cat([rows.queries, rows.keys, queue])
+        pool_labels = torch.cat([rows.labels, rows.labels, queue_labels])
+        return class_contrast(rows.queries, rows.labels, pool, pool_labels, self.temperature)
 
-    def _push(self, step: Step, seen: Seen) -> None:
-        """The newest keys over the oldest, round and round; of a batch larger than the queue, its end."""
-        state, added = step.state, min(len(seen.keys), self.queue_size)
-        first = state[QUEUE_PLACE] + len(seen.keys) - added
+    def _push(self, step: Step, rows: StepRows) -> None:
+        """Write the newest keys over the oldest, cyclically; of a batch larger than the queue, its end."""
+        state, added = step.state, min(len(rows.keys), self.queue_size)
+        first = state[QUEUE_PLACE] + len(rows.keys) - added
         places = (first + torch.arange(added, device=first.device)) % self.queue_size
-        state[QUEUE] = state[QUEUE].index_copy(0, places, seen.keys[-added:].to(state[QUEUE]))
-        state[QUEUE_LABELS] = state[QUEUE_LABELS].index_copy(0, places, seen.labels[-added:])
-        state[QUEUE_PLACE] = (state[QUEUE_PLACE] + len(seen.keys)) % self.queue_size
+        state[QUEUE] = state[QUEUE].index_copy(0, places, rows.keys[-added:].to(state[QUEUE]))
+        state[QUEUE_LABELS] = state[QUEUE_LABELS].index_copy(0, places, rows.labels[-added:])
+        state[QUEUE_PLACE] = (state[QUEUE_PLACE] + len(rows.keys)) % self.queue_size
 
     def recipe(self) -> Recipe | None:
         """CIFAR-10."""
@@ -187,17 +187,17 @@ class PiCO(AbstractCandidateMethod):
         )
 
 
-def moved_prototypes(
+def updated_prototypes(
     prototypes: Float[Tensor, "classes dimension"],
     queries: Float[Tensor, "groups dimension"],
     labels: Int[Tensor, "groups"],
     momentum: float,
 ) -> Float[Tensor, "classes dimension"]:
-    """μ_y ← γ μ_y + (1 - γ) q for each row in turn, then all of length 1 (a prototype of 0 stays).
+    """μ_y ← γ μ_y + (1 - γ) q for each row in turn, then normalized (a prototype of 0 stays).
 
-    All rows at once: the last of n rows of a class weighs 1 - γ, the one before it (1 - γ) γ, the prototype γ^n.
+    All rows at once: the last of n rows of a class has weight 1 - γ, the one before it (1 - γ) γ, the prototype γ^n.
 
-    >>> moved_prototypes(torch.eye(2), torch.tensor([[0.0, 1.0]]), torch.tensor([0]), 0.5)
+    >>> updated_prototypes(torch.eye(2), torch.tensor([[0.0, 1.0]]), torch.tensor([0]), 0.5)
     tensor([[0.7071, 0.7071],
             [0.0000, 1.0000]])
     """
@@ -232,14 +232,14 @@ def instance_contrast(
     queue: Float[Tensor, "queue dimension"],
     temperature: float,
 ) -> Float[Tensor, ""]:
-    """-mean_i log [exp(q_i·k_i/τ) / (exp(q_i·k_i/τ) + Σ_b exp(q_i·b/τ))], b in the queue: that of MoCo."""
+    """-mean_i log [exp(q_i·k_i/τ) / (exp(q_i·k_i/τ) + Σ_b exp(q_i·b/τ))], b in the queue: the contrast of MoCo."""
     own = (queries * keys).sum(1, keepdim=True)
     scores = torch.cat([own, queries @ queue.T], 1) / temperature
     return mean(-scores.log_softmax(1)[:, 0])
 
 
 def _embedded(head: nn.Module, features: Float[Tensor, "groups features"]) -> Float[Tensor, "groups dimension"]:
-    """Points of the unit sphere, in the precision of the head."""
+    """Points on the unit sphere, in the precision of the head."""
     own = next(head.parameters(), features)
     return functional.normalize(head(features.to(own.dtype)))
 

@@ -1,4 +1,4 @@
-"""Positives with their confidence: Pconf."""
+"""Positives with a confidence: Pconf."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Pconf(AbstractBinaryMethod):
         L = mean [ℓ₊(z) + (1 - r) / r · ℓ₋(z)] = mean [ℓ₋(z) / r - z],    logistic losses of z = f1 - f0
 
     Over positives its expectation, times the prior, is the supervised risk; the prior is a factor and need not be
-    known. r counts as at least `floor`, since 1 / r is a weight. Where negatives are drawn too (`positives_only=False`
-    of `glws.data.weaken.positive_confidence`, as the released GLWS code does) the best prediction for each instance is
-    still r, but the instances count with 1 / r: those that are surely negative most. Confidences of 1 say nothing
-    about negatives: with a saturated model everything becomes positive.
+    known. r is at least `floor`, since 1 / r is a weight. If negatives are drawn too (`positives_only=False`
+    of `glws.data.weaken.positive_confidence`, as in the released GLWS code) the best prediction for each instance is
+    still r, but the instances are weighted by 1 / r: certain negatives most. Confidences of 1 say nothing
+    about negatives: a saturated model then predicts positive everywhere.
     """
 
     summary: ClassVar[str] = "risk of positives with their confidence (Ishida et al., 2018)"
@@ -43,7 +43,7 @@ class Pconf(AbstractBinaryMethod):
             )
 
     def loss(self, step: Step) -> Float[Tensor, ""]:
-        """As above, in the second form."""
+        """The risk, in the second form."""
         (part,) = step.batch.parts
         assert isinstance(part.weak, PositiveConfidence)
         scores = margin(part.gather(step.logits(self.view))).reshape(len(part.rows))

@@ -1,4 +1,4 @@
-"""Positive and unlabeled data: what its methods share, and the unbiased and the non-negative risk."""
+"""Positive-unlabeled data: shared parts of its methods, and the unbiased and the non-negative risk."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from glws.data import Batch, BatchPart, WeakDataset
 from glws.errors import DataError
-from glws.inference import real_instances
+from glws.inference import padding_mask
 from glws.kinds import AbstractSupervision, Labels, Unlabeled
 from glws.methods._abstract import AbstractMethod
 from glws.methods._recipe import Recipe
@@ -20,14 +20,14 @@ from glws.methods._step import Step
 
 
 class RiskParts(NamedTuple):
-    """A risk by class: what estimates π E₊[ℓ(g)], and what estimates (1-π) E₋[ℓ(-g)]. Neither is below 0 in truth."""
+    """A risk by class: estimates of π E₊[ℓ(g)] and of (1-π) E₋[ℓ(-g)], both of which are at least 0."""
 
     positive: Float[Tensor, ""]
     negative: Float[Tensor, ""]
 
 
 class Sets(NamedTuple):
-    """Rows of the labeled positives and of the unlabeled instances, and the share of positives among the latter."""
+    """Rows of labeled positives and of unlabeled instances, and the latter's share of positives."""
 
     positive: Int[Tensor, "positives"]
     unlabeled: Int[Tensor, "unlabeled"]
@@ -50,13 +50,13 @@ def positive_unlabeled_parts(
 
 
 class AbstractPositiveUnlabeled(AbstractMethod):
-    """A method for `Labels`, all of class 1, beside `Unlabeled` groups: their share of positives is in the kind."""
+    """A method for `Labels`, all of class 1, with `Unlabeled` groups, which have the share of positives."""
 
     takes: ClassVar[str] = "labeled positives beside unlabeled instances"
     kinds: ClassVar[tuple[tuple[type[AbstractSupervision], ...], ...]] = ((Labels, Unlabeled),)
 
     def check(self, data: WeakDataset) -> None:
-        """Two classes, every label the positive one, and both classes among the unlabeled."""
+        """Raise `DataError` unless all labels are positive, and both classes are among the unlabeled."""
         super().check(data)
         check_unlabeled(self, data)
         for weak in data.weak:
@@ -68,14 +68,14 @@ class AbstractPositiveUnlabeled(AbstractMethod):
 
 @dataclass(frozen=True)
 class PositiveUnlabeled(AbstractPositiveUnlabeled):
-    """The risk of a classifier, estimated without negatives; kept from falling below 0 where `nonnegative` (nnPU).
+    """The risk of a classifier, estimated without negatives; not below 0 if `nonnegative` (nnPU).
 
         uPU (du Plessis et al., ICML 2015)     R = π E_P[ℓ(g)] + r,   r = E_U[ℓ(-g)] - π E_P[ℓ(-g)]
         nnPU (Kiryo et al., NeurIPS 2017)      R = π E_P[ℓ(g)] + max(r, -β)
 
-    r stands for the risk of the negatives, which is not negative. A flexible network pushes its estimate below 0 all
-    the same; in batches where r < -β, nnPU takes a step up along γ r alone (their algorithm 1). The loss is then -γ r,
-    so it says nothing of progress: `risk` in the log is the value of R.
+    r estimates the risk of the negatives, which is not negative. A flexible network nevertheless pushes its estimate
+    below 0; in batches where r < -β, nnPU takes a step up along γ r alone (their algorithm 1). The loss is then -γ r,
+    so it does not measure progress: `risk` in the log is the value of R.
 
     `surrogate` is ℓ: "sigmoid" is that of nnPU; the convex uPU takes "logistic" or "double_hinge". `prior` overrides π,
     the share of positives among the unlabeled. A batch without positives or without unlabeled instances has loss 0.
@@ -96,7 +96,7 @@ class PositiveUnlabeled(AbstractPositiveUnlabeled):
         check_choice("surrogate", self.surrogate, get_args(Surrogate))
 
     def loss(self, step: Step) -> Float[Tensor, ""]:
-        """The risk of the batch, or the way back up."""
+        """The risk of the batch, or -γ r if r < -β."""
         scores = margin(step.logits(self.view))
         sets = sets_of(step.batch, scores.device)
         if not len(sets.positive) or not len(sets.unlabeled):
@@ -125,7 +125,7 @@ class PositiveUnlabeled(AbstractPositiveUnlabeled):
 
 
 def check_unlabeled(method: AbstractMethod, data: WeakDataset) -> None:
-    """Raises `DataError` unless there are two classes, one of them counted, and both among the unlabeled."""
+    """Raise `DataError` unless there are two classes, one of them counted, and both among the unlabeled."""
     check_two_classes(method, data)
     name = type(method).__name__
     for groups, weak in zip(data.groups, data.weak, strict=True):
@@ -138,7 +138,7 @@ def check_unlabeled(method: AbstractMethod, data: WeakDataset) -> None:
 
 
 def check_optional_prior(prior: float | None) -> None:
-    """Raises `DataError` unless both classes can occur, or the data are to say how often."""
+    """Raise `DataError` unless the prior is None or strictly between 0 and 1."""
     if prior is not None:
         check_prior(prior)
 
@@ -155,13 +155,13 @@ def positive_share(weak: Unlabeled, lengths: Int[Tensor, "groups"]) -> float:
 
 
 def parts_of(batch: Batch, kind: type[AbstractSupervision]) -> list[BatchPart]:
-    """The parts of a batch that are of this kind, in the order of the data."""
+    """The parts of a batch of this kind, in the order of the data."""
     return [part for part in batch.parts if isinstance(part.weak, kind)]
 
 
 def members(part: BatchPart) -> Int[Tensor, "members"]:
-    """Rows of all instances of these groups, without padding; an instance of two groups is there twice."""
-    return part.rows[real_instances(part.rows, part.lengths.to(part.rows.device))]
+    """Rows of all instances of these groups, without padding; instances in two groups occur twice."""
+    return part.rows[padding_mask(part.rows, part.lengths.to(part.rows.device))]
 
 
 def unlabeled_share(part: BatchPart) -> float:
@@ -171,26 +171,26 @@ def unlabeled_share(part: BatchPart) -> float:
 
 
 def sets_of(batch: Batch, device: torch.device) -> Sets:
-    """The two sets of a batch of positive and unlabeled data."""
+    """The two sets of a batch of positive-unlabeled data."""
     (labeled,), (unlabeled,) = parts_of(batch, Labels), parts_of(batch, Unlabeled)
     return Sets(members(labeled).to(device), members(unlabeled).to(device), unlabeled_share(unlabeled))
 
 
 def no_loss(values: Float[Tensor, "rows *others"]) -> Float[Tensor, ""]:
-    """0 with gradient 0, whatever the values: for a batch that lacks what a risk is made of."""
+    """0 with gradient 0, for a batch that lacks instances of a set."""
     return values[:0].sum()
 
 
 def mixing_share(concentration: float, generator: torch.Generator) -> float:
-    """λ drawn from Beta(a, a), by its quantile at a uniform number.
+    """A sample of λ from Beta(a, a), by its quantile at a uniform number.
 
     >>> round(mixing_share(6.0, torch.Generator().manual_seed(0)), 4)
     0.7572
     """
     from scipy.special import betaincinv
 
-    drawn = torch.rand((), generator=generator, device=generator.device, dtype=torch.float64)
-    return float(betaincinv(concentration, concentration, float(drawn)))
+    uniform = torch.rand((), generator=generator, device=generator.device, dtype=torch.float64)
+    return float(betaincinv(concentration, concentration, float(uniform)))
 
 
 def shuffled_numbers(number: int, generator: torch.Generator, device: torch.device) -> Int[Tensor, "number"]:

@@ -1,4 +1,4 @@
-"""`Recipe`: how the authors of a method trained it."""
+"""`Recipe`: the published training options of a method."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Recipe:
-    """How the authors of a method trained it in one experiment; what is not known is left out.
+    """The training options of the authors of a method in one experiment; unknown ones are left out.
 
-    of:        the experiment, and where the values are from.
+    of:        the experiment, and the source of the values.
     training:  fields of `glws.training.TrainingConfig`. The number of epochs is not among them.
-    model:     options of the network "mlp", where theirs was one.
+    model:     options of the network "mlp", if theirs was one.
 
     >>> from glws.methods._catalog import build_method
     >>> build_method("attention_mil").recipe().training["optimizer"]

@@ -1,4 +1,4 @@
-"""What methods that rewrite a risk share: a margin, losses of it, corrections of partial risks that fell below 0."""
+"""Shared parts of methods that rewrite a risk: a margin, its losses, corrections of negative partial risks."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Surrogate = Literal["logistic", "sigmoid", "double_hinge", "squared"]
 Correction = Literal["none", "relu", "abs"]
 
 SMALLEST_GAP = 0.01
-"""How far a prior must be from 1/2 where a risk is divided by 2π - 1."""
+"""The least distance of a prior from 1/2 in a risk that is divided by 2π - 1."""
 
 
 def margin(logits: Float[Tensor, "*rows 2"]) -> Float[Tensor, "*rows"]:
-    """One score of two logits, positive for class 1: z = f1 - f0, so that p(1) = σ(z).
+    """One score from two logits, positive for class 1: z = f1 - f0, so that p(1) = σ(z).
 
-    The logistic loss of z is the cross-entropy of the two logits, and z > 0 is what the network predicts.
+    The logistic loss of z is the cross-entropy of the two logits, and the network predicts class 1 if z > 0.
     """
     return logits[..., 1] - logits[..., 0]
 
 
 def surrogate(scores: Float[Tensor, "*rows"], name: Surrogate = "logistic") -> Float[Tensor, "*rows"]:
-    """ℓ(z): the loss of a score when the label is positive; ℓ(-z) is that of a negative one.
+    """ℓ(z): the loss of a score if the label is positive; ℓ(-z) is that of a negative one.
 
     logistic softplus(-z), sigmoid σ(-z), double hinge max(-z, 0, (1 - z) / 2), squared (z - 1)² / 4.
 
@@ -49,7 +49,7 @@ SURROGATES: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def corrected(risk: Float[Tensor, ""], correction: Correction) -> Float[Tensor, ""]:
-    """A partial risk that cannot be negative, made so: as it is, max(0, risk), or |risk|.
+    """Correct a partial risk that is negative: unchanged, max(0, risk), or |risk|.
 
     It is applied to the mean of a batch, never to single instances.
     """
@@ -59,7 +59,7 @@ def corrected(risk: Float[Tensor, ""], correction: Correction) -> Float[Tensor, 
 
 
 def corrected_sum(risks: Iterable[Float[Tensor, ""]], correction: Correction) -> Float[Tensor, ""]:
-    """The sum of partial risks, each `corrected` by itself.
+    """The sum of partial risks, each `corrected` separately.
 
     >>> corrected_sum((torch.tensor(0.5), torch.tensor(-0.2)), "abs")
     tensor(0.7000)
@@ -68,7 +68,7 @@ def corrected_sum(risks: Iterable[Float[Tensor, ""]], correction: Correction) ->
 
 
 def mean(values: Float[Tensor, "*rows"]) -> Float[Tensor, ""]:
-    """The mean, 0 of nothing: a batch may hold none of a set."""
+    """The mean, 0 if empty: a batch may lack instances of a set."""
     return values.sum() / max(values.numel(), 1)
 
 
@@ -78,13 +78,13 @@ def pair_scores(logits: Float[Tensor, "rows 2"], part: BatchPart) -> Float[Tenso
 
 
 def check_prior(prior: float) -> None:
-    """Raises `DataError` unless both classes can occur."""
+    """Raise `DataError` unless the prior is strictly between 0 and 1."""
     if not 0 < prior < 1:
         raise DataError(f"the prior, the share of the positive class, must lie between 0 and 1, found {prior}")
 
 
 def check_uneven_prior(prior: float) -> None:
-    """Raises `DataError` unless both classes can occur, and not equally often."""
+    """Raise `DataError` unless the prior is strictly between 0 and 1, and not near 1/2."""
     check_prior(prior)
     if abs(prior - 0.5) < SMALLEST_GAP:
         why = "the risk is divided by 2π - 1"
@@ -92,30 +92,28 @@ def check_uneven_prior(prior: float) -> None:
 
 
 def check_decay(name: str, value: float) -> None:
-    """Raises `DataError` unless it can be the decay of a moving average."""
+    """Raise `DataError` unless the value can be the decay of a moving average."""
     if not 0 <= value < 1:
         raise DataError(f"{name} must be at least 0 and less than 1, found {value:g}")
 
 
 def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    """Raises `DataError` unless the option is one of these."""
+    """Raise `DataError` unless the option is one of these choices."""
     if value not in choices:
         raise DataError(f"{name} must be one of {', '.join(choices)}, found {value!r}")
 
 
 class AbstractBinaryMethod(AbstractMethod):
-    """A method that tells two classes apart."""
+    """A method for two classes."""
 
     def check(self, data: WeakDataset) -> None:
-        """The right kinds, of two classes."""
+        """Raise `DataError` unless the kinds fit and have two classes."""
         super().check(data)
         check_two_classes(self, data)
 
 
 def check_two_classes(method: AbstractMethod, data: WeakDataset) -> None:
-    """Raises `DataError` unless the weak labels are about two classes."""
+    """Raise `DataError` unless the weak labels are about two classes."""
     for weak in data.weak:
         if weak.num_classes != 2:
-            raise DataError(
-                f"{type(method).__name__} tells two classes apart, the weak labels are over {weak.num_classes}"
-            )
+            raise DataError(f"{type(method).__name__} is for two classes, the weak labels are over {weak.num_classes}")

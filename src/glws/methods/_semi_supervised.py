@@ -1,4 +1,4 @@
-"""Semi-supervised learning: a few labels, and guesses of the network itself for the rest."""
+"""Semi-supervised learning: a few labels, and pseudo-labels for the rest."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from glws.kinds import AbstractSupervision, Labels
 from glws.methods._abstract import AbstractMethod, Setup
 from glws.methods._recipe import Recipe
 from glws.methods._step import State, Step
-from glws.methods._supervised import cross_entropy_of_known
+from glws.methods._supervised import labeled_cross_entropy
 
 
-class Guess(NamedTuple):
-    """What the network thinks of the unlabeled instances in the weak view: probabilities, the largest, and whose."""
+class PseudoLabels(NamedTuple):
+    """Predictions of the unlabeled instances in the weak view: probabilities, the largest, and its class."""
 
     probabilities: Float[Tensor, "unlabeled classes"]
     confidence: Float[Tensor, "unlabeled"]
@@ -29,13 +29,12 @@ class Guess(NamedTuple):
 
 @dataclass(frozen=True)
 class AbstractSemiSupervised(AbstractMethod):
-    """Cross-entropy on the labels that are known, and `unlabeled_weight` times a term for the instances without.
+    """Cross-entropy on the labeled instances, plus `unlabeled_weight` times a term for the unlabeled ones.
 
-    What tells them apart is the label, -1 where it is not known. Both may be mixed in one `Labels`, as they come. For
-    batches with μ = 7 unlabeled instances for each labeled one, as published, give them as two `Labels` kinds, and
-    train with a batch size for each, (64, 448) say: the labeled ones go round as often as it takes. Means over
-    unlabeled instances are over all of those in the batch, whether they are masked or not. A batch without unlabeled
-    instances has the first term only, one without labels the second.
+    Unlabeled instances have the label -1. Both may be mixed in one `Labels`. For batches with μ = 7 unlabeled instances
+    for each labeled one, as published, pass them as two `Labels` kinds, and train with a batch size for each, (64, 448)
+    say: the labeled ones are repeated as often as needed. Means over unlabeled instances are over all of those in the
+    batch, masked or not. A batch without unlabeled instances has the first term only, one without labels the second.
 
     Published with a wide residual network: SGD with Nesterov momentum 0.9 and step 0.03 · cos(7πt / 16T), weight decay
     5e-4, 64 labeled instances a batch, evaluation by a moving average of 0.999.
@@ -47,19 +46,19 @@ class AbstractSemiSupervised(AbstractMethod):
     unlabeled_weight: float = 1.0
 
     def loss(self, step: Step) -> Float[Tensor, ""]:
-        """-mean log p(y) of the labeled, and the term of the others."""
+        """-mean log p(y) of the labeled, plus the term of the others."""
         logits = step.logits("weak")
         rows, labels = _rows_and_labels(step.batch, logits.device)
-        known = cross_entropy_of_known(logits[rows], labels)
+        labeled_loss = labeled_cross_entropy(logits[rows], labels)
         unlabeled = rows[labels < 0]
         if not len(unlabeled):
-            return known
+            return labeled_loss
         probabilities = step.detached("weak")[unlabeled].softmax(1)
-        guess = Guess(probabilities, *probabilities.max(1))
-        return known + self.unlabeled_weight * self.unlabeled_loss(step, unlabeled, guess)
+        pseudo = PseudoLabels(probabilities, *probabilities.max(1))
+        return labeled_loss + self.unlabeled_weight * self.unlabeled_loss(step, unlabeled, pseudo)
 
     @abstractmethod
-    def unlabeled_loss(self, step: Step, rows: Int[Tensor, "unlabeled"], guess: Guess) -> Float[Tensor, ""]:
+    def unlabeled_loss(self, step: Step, rows: Int[Tensor, "unlabeled"], pseudo: PseudoLabels) -> Float[Tensor, ""]:
         """The term of the unlabeled instances, in these rows of the batch."""
 
     def recipe(self) -> Recipe | None:
@@ -95,10 +94,10 @@ class PseudoLabel(AbstractSemiSupervised):
     threshold: float = 0.95
     ramp: float = 0.4
 
-    def unlabeled_loss(self, step: Step, rows: Int[Tensor, "unlabeled"], guess: Guess) -> Float[Tensor, ""]:
-        """As written above."""
+    def unlabeled_loss(self, step: Step, rows: Int[Tensor, "unlabeled"], pseudo: PseudoLabels) -> Float[Tensor, ""]:
+        """The cross-entropy with pseudo-labels, masked and ramped."""
         rise = min(step.progress.share / self.ramp, 1.0) if self.ramp else 1.0
-        return rise * _agreement(step.logits("weak")[rows], guess.label, guess.confidence >= self.threshold)
+        return rise * _agreement(step.logits("weak")[rows], pseudo.label, pseudo.confidence >= self.threshold)
 
 
 @dataclass(frozen=True)
@@ -112,24 +111,24 @@ class FixMatch(AbstractSemiSupervised):
 
     threshold: float = 0.95
 
-    def unlabeled_loss(self, step: Step, rows: Int[Tensor, "unlabeled"], guess: Guess) -> Float[Tensor, ""]:
-        """As written above."""
-        chosen = guess.confidence >= self.threshold
+    def unlabeled_loss(self, step: Step, rows: Int[Tensor, "unlabeled"], pseudo: PseudoLabels) -> Float[Tensor, ""]:
+        """The masked cross-entropy of the strong view."""
+        chosen = pseudo.confidence >= self.threshold
         step.note("chosen", chosen.double().mean())
-        return _agreement(step.logits("strong")[rows], guess.label, chosen)
+        return _agreement(step.logits("strong")[rows], pseudo.label, chosen)
 
 
 @dataclass(frozen=True)
 class FreeMatch(AbstractSemiSupervised):
-    """FixMatch with a threshold for each class that follows the network, and a fairness term (Wang et al., ICLR 2023).
+    """FixMatch with an adaptive threshold for each class, and a fairness term (Wang et al., ICLR 2023).
 
         mean [c ≥ τ_t(ŷ)] CE(f(s(u)), ŷ) + w_f L_f,       τ_t(k) = τ p̃_k / max p̃
         L_f = Σ_k A_k log B_k,    A ∝ p̃ / h̃,    B ∝ p̄ / h̄
 
-    τ, p̃ and h̃ are moving averages of mean c, of the mean prediction and of the histogram of ŷ, brought up to date
+    τ, p̃ and h̃ are moving averages of mean c, of the mean prediction and of the histogram of ŷ, updated
     before masking. p̄ and h̄ are the mean prediction and the histogram of the predicted classes of the strong views
     that are masked in; only p̄ has a gradient. L_f is minus a cross-entropy, so negative. Classes with h̄ = 0 are left
-    out of it; the released code adds a constant for them. `clip` is the most that a threshold may be.
+    out of it; the released code adds a constant for them. `clip` is the largest possible threshold.
     """
 
     summary: ClassVar[str] = "FixMatch with self-adaptive thresholds and fairness (Wang et al., ICLR 2023)"
@@ -139,36 +138,36 @@ class FreeMatch(AbstractSemiSupervised):
     clip: float | None = None
 
     def init(self, setup: Setup) -> State:
-        """All classes alike, and as little confidence as there can be."""
+        """Uniform class averages, and the lowest possible confidence."""
         even = torch.full((setup.num_classes,), 1 / setup.num_classes, device=setup.device)
         return {"confidence": even[0].clone(), "prediction": even, "histogram": even.clone()}
 
-    def unlabeled_loss(self, step: Step, rows: Int[Tensor, "unlabeled"], guess: Guess) -> Float[Tensor, ""]:
-        """As written above."""
-        _move(step.state, "confidence", guess.confidence.mean(), self.momentum)
-        _move(step.state, "prediction", guess.probabilities.mean(0), self.momentum)
-        _move(step.state, "histogram", _histogram(guess.label, guess.probabilities.shape[1]), self.momentum)
-        chosen = guess.confidence >= self.thresholds(step.state).to(guess.confidence)[guess.label]
+    def unlabeled_loss(self, step: Step, rows: Int[Tensor, "unlabeled"], pseudo: PseudoLabels) -> Float[Tensor, ""]:
+        """The masked cross-entropy of the strong view, plus the fairness term."""
+        _move(step.state, "confidence", pseudo.confidence.mean(), self.momentum)
+        _move(step.state, "prediction", pseudo.probabilities.mean(0), self.momentum)
+        _move(step.state, "histogram", _histogram(pseudo.label, pseudo.probabilities.shape[1]), self.momentum)
+        chosen = pseudo.confidence >= self.thresholds(step.state).to(pseudo.confidence)[pseudo.label]
         step.note("chosen", chosen.double().mean())
         logits = step.logits("strong")[rows]
-        agreement = _agreement(logits, guess.label, chosen)
+        agreement = _agreement(logits, pseudo.label, chosen)
         return agreement + self.fairness * fairness_term(logits[chosen], step.state)
 
     def thresholds(self, state: State) -> Float[Tensor, "classes"]:
-        """τ_t, for each class."""
+        """τ_t of each class."""
         found = state["confidence"] * state["prediction"] / state["prediction"].max()
         return found if self.clip is None else found.clamp_max(self.clip)
 
 
 @dataclass(frozen=True)
 class SoftMatch(AbstractSemiSupervised):
-    """Predictions in the weak view as labels of the strong one, weighted by confidence (Chen et al., ICLR 2023).
+    """Predictions in the weak view label the strong one, weighted by confidence (Chen et al., ICLR 2023).
 
         mean ω(c) CE(f(s(u)), ŷ),       ω(c) = exp(-min(c - μ, 0)² n² / 2σ²)
 
     μ and σ² are moving averages of the mean and the variance of c over batches. c is the largest probability after
-    `align`ment, which divides predictions by their moving average so that all classes are taken equally often; ŷ is
-    that of the predictions as they are. `deviations` is n: 2 as released, 1 in the paper's formula.
+    `align`ment, which divides predictions by their moving average so that all classes are equally frequent; ŷ is
+    that of the predictions before alignment. `deviations` is n: 2 as released, 1 in the paper's formula.
     """
 
     summary: ClassVar[str] = "predictions weighted by a truncated Gaussian of confidence (Chen et al., ICLR 2023)"
@@ -178,7 +177,7 @@ class SoftMatch(AbstractSemiSupervised):
     align: bool = True
 
     def init(self, setup: Setup) -> State:
-        """As little confidence as there can be, with variance 1; no prediction has been seen."""
+        """The lowest possible confidence, with variance 1; no predictions yet."""
         even = torch.full((setup.num_classes,), 1 / setup.num_classes, device=setup.device)
         return {
             "mean": even[0].clone(),
@@ -187,19 +186,19 @@ class SoftMatch(AbstractSemiSupervised):
             "num_seen": torch.zeros((), dtype=torch.int64, device=setup.device),
         }
 
-    def unlabeled_loss(self, step: Step, rows: Int[Tensor, "unlabeled"], guess: Guess) -> Float[Tensor, ""]:
-        """As written above."""
+    def unlabeled_loss(self, step: Step, rows: Int[Tensor, "unlabeled"], pseudo: PseudoLabels) -> Float[Tensor, ""]:
+        """The weighted cross-entropy of the strong view."""
         state = step.state
-        confidence = self._aligned(state, guess.probabilities).amax(1) if self.align else guess.confidence
+        confidence = self._aligned(state, pseudo.probabilities).amax(1) if self.align else pseudo.confidence
         _move(state, "mean", confidence.mean(), self.momentum)
         if len(confidence) > 1:
             _move(state, "variance", confidence.var(), self.momentum)
         weights = confidence_weights(confidence, state["mean"], state["variance"], self.deviations)
         step.note("weight", weights.mean())
-        return _agreement(step.logits("strong")[rows], guess.label, weights)
+        return _agreement(step.logits("strong")[rows], pseudo.label, weights)
 
     def _aligned(self, state: State, probabilities: Float[Tensor, "rows classes"]) -> Float[Tensor, "rows classes"]:
-        """Predictions over their moving average, which begins with the first batch."""
+        """Predictions divided by their moving average, which starts with the first batch."""
         momentum = torch.where(state["num_seen"] > 0, self.momentum, 0.0)
         _move(state, "prediction", probabilities.mean(0), momentum)
         state["num_seen"] = state["num_seen"] + 1
@@ -221,7 +220,7 @@ def confidence_weights(
 
 
 def fairness_term(logits: Float[Tensor, "chosen classes"], state: State) -> Float[Tensor, ""]:
-    """Σ_k A_k log B_k over the classes that are predicted; 0 where nothing is chosen."""
+    """Σ_k A_k log B_k over the predicted classes; 0 without chosen rows."""
     if not len(logits):
         return logits.sum()
     wanted = functional.normalize(state["prediction"] / state["histogram"], p=1, dim=0).to(logits)
@@ -234,7 +233,7 @@ def fairness_term(logits: Float[Tensor, "chosen classes"], state: State) -> Floa
 def _agreement(
     logits: Float[Tensor, "unlabeled classes"], labels: Int[Tensor, "unlabeled"], weights: Tensor
 ) -> Float[Tensor, ""]:
-    """Weighted cross-entropy, the mean over all."""
+    """Weighted cross-entropy, the mean over all rows."""
     return (weights.to(logits.dtype) * functional.cross_entropy(logits, labels, reduction="none")).mean()
 
 
@@ -244,7 +243,7 @@ def _histogram(labels: Int[Tensor, "rows"], num_classes: int) -> Float[Tensor, "
 
 
 def _move(state: State, name: str, towards: Tensor, momentum: float | Tensor) -> None:
-    """A moving average goes on."""
+    """Update a moving average."""
     state[name] = momentum * state[name] + (1 - momentum) * towards.to(state[name])
 
 

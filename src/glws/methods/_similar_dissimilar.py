@@ -1,4 +1,4 @@
-"""SU, DU, SD and SDU learning: pairs known to be alike or not, and unlabeled instances."""
+"""SU, DU, SD and SDU learning: similar or dissimilar pairs, and unlabeled instances."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from glws.methods._risks import (
 from glws.methods._step import Step
 
 Weights = tuple[float, float, float]
-"""γ: how much of the SU, the DU and the SD risk."""
+"""γ: the weights of the SU, the DU and the SD risk."""
 
 SU: Weights = (1.0, 0.0, 0.0)
 DU: Weights = (0.0, 1.0, 0.0)
@@ -53,14 +53,14 @@ class SimilarDissimilarUnlabeled(AbstractMethod):
 
         L(z, t) = (π ℓ(tz) - (1-π) ℓ(-tz)) / (2π-1)     L̃(z) = (ℓ(z) - ℓ(-z)) / (2π-1)     π_S = π² + (1-π)² = 1 - π_D
 
-    Means are over the instances of pairs. `weights` are γ. Without them each batch takes the mean of the three risks,
-    or SU or DU where it holds one sort of pairs; all are unbiased. `weights=SD` leaves the unlabeled instances out. A
-    batch that lacks what a risk needs has loss 0.
+    Means are over the instances of pairs. `weights` are γ. By default each batch has the mean of the three risks,
+    or SU or DU if it holds one sort of pairs; all are unbiased. `weights=SD` leaves the unlabeled instances out. A
+    batch that lacks instances for a risk has loss 0.
 
     On pairs alone SD is `RiskSD`. `prior` overrides π, the share of positives among the unlabeled; at 1/2 the classes
-    cannot be told apart. The terms grow like 1 / (2π-1), and a flexible network pushes the estimate far below 0:
-    `correction` is applied to what estimates π E₊[ℓ(g)] and (1-π) E₋[ℓ(-g)], as in corrected UU learning; "none" is as
-    published.
+    are not identifiable. The terms grow like 1 / (2π-1), and a flexible network pushes the estimate far below 0:
+    `correction` is applied to the estimates of π E₊[ℓ(g)] and (1-π) E₋[ℓ(-g)], as in corrected UU learning; "none" is
+    as published.
     """
 
     summary: ClassVar[str] = "risk from similar and dissimilar pairs and unlabeled data (Bao 2018; Shimada 2021)"
@@ -79,10 +79,10 @@ class SimilarDissimilarUnlabeled(AbstractMethod):
         check_choice("surrogate", self.surrogate, get_args(Surrogate))
         check_choice("correction", self.correction, get_args(Correction))
         if self.weights is not None and (min(self.weights) < 0 or abs(sum(self.weights) - 1) > 1e-6):
-            raise DataError(f"weights must not be negative and add up to 1, found {self.weights}")
+            raise DataError(f"weights must not be negative and must sum to 1, found {self.weights}")
 
     def check(self, data: WeakDataset) -> None:
-        """Pairs without noise, of the sorts that the weights ask for, and a prior other than 1/2."""
+        """Raise `DataError` unless pairs are without noise, of the needed sorts, and the prior is not 1/2."""
         super().check(data)
         check_unlabeled(self, data)
         for weak, groups in zip(data.weak, data.groups, strict=True):
@@ -124,7 +124,7 @@ def pair_parts(
     weights: Weights,
     loss: Surrogate,
 ) -> RiskParts:
-    """What estimates π E₊[ℓ(g)] and (1-π) E₋[ℓ(-g)], from scores of the instances in pairs and of the unlabeled.
+    """Estimates of π E₊[ℓ(g)] and (1-π) E₋[ℓ(-g)], from scores of the instances in pairs and of the unlabeled.
 
     >>> import torch
     >>> scores = torch.tensor([1.2, 0.8, -0.6, -1.5]), torch.tensor([0.9, -0.7, -0.2, 1.1]), torch.tensor([0.4])
@@ -140,21 +140,21 @@ def pair_parts(
 
 
 def pair_coefficients(prior: float, weights: Weights) -> tuple[Weights, Weights]:
-    """What the means of ℓ(g), and of ℓ(-g), over S, D and U are multiplied with in the two parts.
+    """The factors of the means of ℓ(g), and of ℓ(-g), over S, D and U in the two parts.
 
-    Both rows are unbiased by themselves: S, D and U have positives in the proportions π² / π_S, 1/2 and π.
+    Each row is unbiased: S, D and U have shares of positives π² / π_S, 1/2 and π.
     """
     other, double = 1 - prior, 2 * prior - 1
-    alike, unlike = prior**2 + other**2, 2 * prior * other
+    similar, dissimilar = prior**2 + other**2, 2 * prior * other
     first, second, third = (weight / double for weight in weights)
     positive = (
-        alike * (first + prior * third),
-        -unlike * (second + other * third),
+        similar * (first + prior * third),
+        -dissimilar * (second + other * third),
         prior * second - other * first,
     )
     negative = (
-        -alike * (first + other * third),
-        unlike * (second + prior * third),
+        -similar * (first + other * third),
+        dissimilar * (second + prior * third),
         prior * first - other * second,
     )
     return positive, negative
@@ -172,7 +172,7 @@ def _needed(weights: Weights) -> tuple[bool, bool, bool]:
 
 
 def _usable(num_similar: int, num_dissimilar: int) -> Weights:
-    """All risks that a batch with so many instances in pairs allows, equally weighted."""
+    """Equal weights of all risks that are available for a batch with these numbers of instances in pairs."""
     if num_similar and num_dissimilar:
         return EQUAL
     return SU if num_similar else DU

@@ -1,4 +1,4 @@
-"""Pairs of which is known whether they are alike: the SD risk, and two losses of pairs for any number of classes."""
+"""Similar or dissimilar pairs: the SD risk, and two losses of pairs for any number of classes."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class RiskSD(AbstractBinaryMethod):
           + (1 - s) · mean over dissimilar pairs of [ℒ(z, -1) + ℒ(z', -1)] / 2
         ℒ(z, t) = [π ℓ(z, t) - (1 - π) ℓ(z, -t)] / Δ
 
-    Its expectation is the supervised risk. Which class is which comes from the sign of Δ alone, so the prior may not be
-    1/2. The two means are taken apart: the shares of the pairs in the data need not be those of the prior. A batch
-    without similar (or dissimilar) pairs leaves that term out. The loss may be negative and, for π < 1/2, has no lower
-    bound; `correction` is that of `SimilarDissimilarUnlabeled`, whose SD risk this is, and "none" as published. The
-    paper fits linear models; here z = f1 - f0 of the two logits, which is also what is evaluated.
+    Its expectation is the supervised risk. The sign of Δ alone determines which class is which, so the prior must not
+    be 1/2. The two means are computed separately: the shares of the pairs in the data need not be those of the prior. A
+    batch without similar (or dissimilar) pairs leaves that term out. The loss may be negative and, for π < 1/2, has no
+    lower bound; `correction` is that of `SimilarDissimilarUnlabeled`, whose SD risk this is, and "none" as published.
+    The paper fits linear models; here z = f1 - f0 of the two logits, which is also what is evaluated.
 
     >>> RiskSD(prior=0.5)
     Traceback (most recent call last):
@@ -49,7 +49,7 @@ class RiskSD(AbstractBinaryMethod):
     """
 
     summary: ClassVar[str] = "unbiased risk of similar and dissimilar pairs (Shimada et al., 2021)"
-    takes: ClassVar[str] = "pairs that are alike or not"
+    takes: ClassVar[str] = "similar or dissimilar pairs"
     kinds: ClassVar[tuple[tuple[type[PairSimilarity], ...], ...]] = ((PairSimilarity,),)
     needs_prior: ClassVar[bool] = True
 
@@ -64,29 +64,29 @@ class RiskSD(AbstractBinaryMethod):
         check_choice("correction", self.correction, get_args(Correction))
 
     def loss(self, step: Step) -> Float[Tensor, ""]:
-        """As above."""
+        """The corrected risk of the batch."""
         (part,) = step.batch.parts
         assert isinstance(part.weak, PairSimilarity)
         scores = pair_scores(step.logits(self.view), part)
         same = part.weak.same.to(scores.device)
-        similar, dissimilar, nobody = (scores[chosen].flatten() for chosen in (same, ~same, same & ~same))
-        parts = pair_parts(similar, dissimilar, nobody, self.prior, SD, self.surrogate)
+        similar, dissimilar, none = (scores[chosen].flatten() for chosen in (same, ~same, same & ~same))
+        parts = pair_parts(similar, dissimilar, none, self.prior, SD, self.surrogate)
         return corrected_sum(parts, self.correction)
 
 
 @dataclass(frozen=True)
 class MCL(AbstractMethod):
-    """The likelihood of "alike or not" (meta classification likelihood, Hsu et al., ICLR 2019, arXiv 1901.00544).
+    """Meta classification likelihood, that of similar or dissimilar (Hsu et al., ICLR 2019, arXiv 1901.00544).
 
         L = -mean [s log ŝ + (1 - s) log (1 - ŝ)],    ŝ = Σ_k p(k) p'(k)
 
-    That is -log Z of `PairSimilarity`, for any number of classes, with its noise if it names any. The classes are known
-    up to a permutation. The original takes all pairs within a batch of labeled data and clamps ŝ; here the given
-    pairs count, in logs.
+    That is -log Z of `PairSimilarity`, for any number of classes, with its noise if it has any. The classes are
+    identifiable up to permutation. The original takes all pairs within a batch of labeled data and clamps ŝ; here the
+    pairs are those of the data, in logs.
     """
 
-    summary: ClassVar[str] = "likelihood of pairs being alike or not (Hsu et al., 2019)"
-    takes: ClassVar[str] = "pairs that are alike or not"
+    summary: ClassVar[str] = "likelihood of similar and dissimilar pairs (Hsu et al., 2019)"
+    takes: ClassVar[str] = "similar or dissimilar pairs"
     kinds: ClassVar[tuple[tuple[type[PairSimilarity], ...], ...]] = ((PairSimilarity,),)
 
     view: str = "weak"
@@ -98,7 +98,10 @@ class MCL(AbstractMethod):
         return unchecked_em_loss(log_probs, part.weak, part.lengths).supervised
 
     def recipe(self) -> Recipe | None:
-        """MNIST; they compared all pairs of 100 instances, which is no number of pairs here."""
+        """The recipe for MNIST.
+
+        They compared all pairs of 100 instances, which is no batch size of pairs.
+        """
         return Recipe(
             "MNIST: the code of Hsu et al.",
             {
@@ -114,23 +117,23 @@ class MCL(AbstractMethod):
 
 @dataclass(frozen=True)
 class KCL(AbstractMethod):
-    """Predictions of a pair drawn together or kept apart, by divergence (Hsu & Kira, 2016, arXiv 1511.06321).
+    """Contrastive divergence of the predictions of a pair (Hsu & Kira, 2016, arXiv 1511.06321).
 
-        alike: KL(p‖p') + KL(p'‖p),    not: [m - KL(p‖p')]₊ + [m - KL(p'‖p)]₊,    mean over pairs
+        similar: KL(p‖p') + KL(p'‖p),    not: [m - KL(p‖p')]₊ + [m - KL(p'‖p)]₊,    mean over pairs
 
-    In each divergence the first distribution is held fixed, as in the public code, which averages the two where they
-    are added here (a factor 1/2). For any number of classes; known up to a permutation.
+    In each divergence the first distribution is held constant, as in the public code, which averages the two where they
+    are added here (a factor 1/2). For any number of classes; identifiable up to permutation.
     """
 
     summary: ClassVar[str] = "contrastive divergence of the predictions of a pair (Hsu & Kira, 2016)"
-    takes: ClassVar[str] = "pairs that are alike or not"
+    takes: ClassVar[str] = "similar or dissimilar pairs"
     kinds: ClassVar[tuple[tuple[type[PairSimilarity], ...], ...]] = ((PairSimilarity,),)
 
     distance: float = 2.0
     view: str = "weak"
 
     def loss(self, step: Step) -> Float[Tensor, ""]:
-        """As above, with m = `distance`."""
+        """The divergence, with m = `distance`."""
         (part,) = step.batch.parts
         assert isinstance(part.weak, PairSimilarity)
         log_probs = part.gather(step.logits(self.view).log_softmax(-1))
@@ -140,7 +143,10 @@ class KCL(AbstractMethod):
         return 2 * mean(torch.where(same, divergence, (self.distance - divergence).clamp_min(0)))
 
     def recipe(self) -> Recipe | None:
-        """MNIST; they compared all pairs of 100 instances, which is no number of pairs here."""
+        """The recipe for MNIST.
+
+        They compared all pairs of 100 instances, which is no batch size of pairs.
+        """
         return Recipe(
             "MNIST: the code of Hsu et al.",
             {

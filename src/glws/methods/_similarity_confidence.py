@@ -1,4 +1,4 @@
-"""Pairs with a confidence that they are alike: Sconf and its corrections."""
+"""Pairs with a similarity confidence: Sconf and its corrections."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Sconf(AbstractBinaryMethod):
     bound; they are here to reproduce its numbers. It trains f1 alone, but evaluates f1 > f0; here both are z.
     """
 
-    summary: ClassVar[str] = "risk of pairs with a confidence that they are alike (Cao et al., 2021)"
-    takes: ClassVar[str] = "pairs with a confidence that they are alike"
+    summary: ClassVar[str] = "risk of pairs with a similarity confidence (Cao et al., 2021)"
+    takes: ClassVar[str] = "pairs with a similarity confidence"
     kinds: ClassVar[tuple[tuple[type[SimilarityConfidence], ...], ...]] = ((SimilarityConfidence,),)
     needs_prior: ClassVar[bool] = True
 
@@ -85,7 +85,7 @@ class Sconf(AbstractBinaryMethod):
 def similarity_confidence_risks(
     scores: Float[Tensor, "pairs 2"], confidence: Float[Tensor, "pairs"], prior: float
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """A and B of `Sconf`: the shares of the positives and of the negatives in the risk.
+    """A and B of `Sconf`: the terms of the positives and of the negatives in the risk.
 
     >>> scores = torch.tensor([[-2.0, -1.5], [1.0, -2.0]])
     >>> similarity_confidence_risks(scores, torch.tensor([0.05, 0.9]), prior=0.7)

@@ -1,4 +1,4 @@
-"""What a method sees of one training step: the batch, the network's answers to it, and where training stands."""
+"""The input of a method in one step: batch, outputs of the network, progress of training."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from glws.data import Batch
 
 State = dict[str, Tensor]
-"""What a method remembers between steps, by name; it is part of every checkpoint."""
+"""The state of a method between steps, by name; it is part of every checkpoint."""
 
 
 class Outputs(NamedTuple):
-    """What the network says of every row of a batch: logits, and the input of its last layer."""
+    """The network's outputs for every row of a batch: logits, and the input of its last layer."""
 
     logits: Float[Tensor, "rows classes"]
     features: Float[Tensor, "rows features"]
@@ -25,7 +25,7 @@ class Outputs(NamedTuple):
 
 @dataclass(frozen=True)
 class Progress:
-    """Where training stands: this step and epoch, counted from 0, of so many.
+    """The progress of training: step and epoch, counted from 0, and their totals.
 
     >>> Progress(step=5, num_steps=20, epoch=1, num_epochs=4).share
     0.25
@@ -38,7 +38,7 @@ class Progress:
 
     @property
     def share(self) -> float:
-        """How much of training is over, from 0 to 1."""
+        """The completed share of training, from 0 to 1."""
         return self.step / max(self.num_steps, 1)
 
 
@@ -49,13 +49,13 @@ Network = Callable[[Tensor], Outputs]
 class Step:
     """One step of training, as a method sees it.
 
-    `batch` holds every group of the step. `view(name)` gives its instances as the network takes them: "weak" or
-    "strong" ones augmented, "plain" ones as they are; "weak_2" is another draw of the weak view, and so on. `network`
-    is the one that learns, `averaged` its moving average (only where the method or the training asks for one), and
-    `averaged_modules` are the moving averages of `modules`, by the same decay. In
-    distributed training a process sees its own share of the instances, but the answers of all: outputs are those of all
-    rows, with gradients through one's own. `state` and `modules` are what the method asked for in `init` and `modules`;
-    `notes` are numbers for the log, scalars that are averaged over an epoch.
+    `batch` holds every group of the step. `view(name)` gives its instances as inputs of the network: "weak" or
+    "strong" ones augmented, "plain" ones without augmentation; "weak_2" is another sample of the weak view, and so on.
+    `network` is the one in training, `averaged` its moving average (only if the method or the training needs one), and
+    `averaged_modules` are the moving averages of `modules`, with the same decay. In distributed training a process sees
+    its own share of the instances, but all outputs: outputs are those of all rows, with gradients through one's own.
+    `state` and `modules` come from the method's `init` and `modules`; `notes` are scalars for the log, averaged over an
+    epoch.
     """
 
     batch: Batch
@@ -72,13 +72,13 @@ class Step:
     _outputs: dict[str, Outputs] = field(default_factory=dict)
 
     def inputs(self, view: str = "weak") -> Tensor:
-        """The instances of this process in that view; the same tensor whenever it is asked for in this step."""
+        """The instances of this process in that view; the same tensor within a step."""
         if view not in self._views:
             self._views[view] = self.view(view)
         return self._views[view]
 
     def outputs(self, view: str = "weak") -> Outputs:
-        """The network's answer to that view, with gradient; computed once."""
+        """The network's outputs for that view, with gradient; computed once."""
         if view not in self._outputs:
             self._outputs[view] = self.network(self.inputs(view))
         return self._outputs[view]
@@ -89,32 +89,32 @@ class Step:
 
     @torch.no_grad()
     def detached(self, view: str = "weak") -> Float[Tensor, "rows classes"]:
-        """The network's logits for that view, without gradient; they are not computed again if they are there."""
-        known = self._outputs.get(view)
-        return (self.network(self.inputs(view)) if known is None else known).logits.detach()
+        """The network's logits for that view, without gradient; reused if already computed."""
+        outputs = self._outputs.get(view)
+        return (self.network(self.inputs(view)) if outputs is None else outputs).logits.detach()
 
     @torch.no_grad()
     def fresh(self, view: str = "weak") -> Float[Tensor, "rows classes"]:
-        """The logits of the network as it is now, without gradient: after the optimizer's step, in `update`."""
+        """The current network's logits, without gradient: after the optimizer's step, in `update`."""
         return self.network(self.inputs(view)).logits
 
     @torch.no_grad()
     def teacher(self, view: str = "weak") -> Outputs:
-        """The answer of the moving average of the network, without gradient."""
-        assert self.averaged is not None, "the method did not ask for a teacher"
+        """The outputs of the moving average of the network, without gradient."""
+        assert self.averaged is not None, "the method has no teacher: set needs_teacher"
         return self.averaged(self.inputs(view))
 
     def seen(self) -> Float[Tensor, "rows classes"]:
-        """Logits of some view that the method looked at, without gradient: what the network now predicts."""
+        """Logits of any view already computed, without gradient: the network's current predictions."""
         return next(iter(self._outputs.values())).logits.detach() if self._outputs else self.fresh()
 
     def note(self, name: str, value: Tensor | float) -> None:
-        """A number for the log."""
+        """Add a number to the log."""
         self.notes[name] = torch.as_tensor(value).detach()
 
 
 def step_of(batch: Batch, logits: Mapping[str, Tensor], **others: object) -> Step:
-    """A step whose network gives these logits for each view: for trying a method's loss by itself.
+    """A step whose network gives these logits for each view, to test the loss of a method.
 
     >>> from glws.data import WeakDataset
     >>> from glws.kinds import Labels

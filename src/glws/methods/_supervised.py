@@ -1,4 +1,4 @@
-"""Cross-entropy on true labels: the ceiling of every table."""
+"""Cross-entropy on true labels: the upper bound of every table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from glws.methods._step import Progress, Step
 
 @dataclass(frozen=True)
 class Supervised(AbstractMethod):
-    """Cross-entropy on the labels that are known; instances with label -1 are not looked at.
+    """Cross-entropy on the known labels; instances with label -1 are ignored.
 
     `view` is the augmentation it trains on. A batch without any label has loss 0.
     """
@@ -37,7 +37,7 @@ class Supervised(AbstractMethod):
         assert isinstance(part.weak, Labels | _RecordedLabels)
         logits = step.logits(self.view)
         rows, labels = (values.to(logits.device) for values in (part.rows[:, :1].flatten(), part.weak.labels))
-        return cross_entropy_of_known(logits[rows], labels)
+        return labeled_cross_entropy(logits[rows], labels)
 
     def recording(self, batch: Batch, progress: Progress) -> Recording | None:
         """The labels are all that it reads."""
@@ -65,11 +65,11 @@ class _RecordedLabels:
         return _RecordedLabels(next(left))
 
 
-def cross_entropy_of_known(logits: Float[Tensor, "rows classes"], labels: Int[Tensor, "rows"]) -> Float[Tensor, ""]:
-    """-mean log p(y) over the rows whose label is known, not -1; 0 if there are none.
+def labeled_cross_entropy(logits: Float[Tensor, "rows classes"], labels: Int[Tensor, "rows"]) -> Float[Tensor, ""]:
+    """-mean log p(y) over the rows with a label, not -1; 0 without any.
 
     >>> import torch
-    >>> cross_entropy_of_known(torch.tensor([[0.25, 0.75], [0.5, 0.5]]).log(), torch.tensor([0, -1])).neg().exp()
+    >>> labeled_cross_entropy(torch.tensor([[0.25, 0.75], [0.5, 0.5]]).log(), torch.tensor([0, -1])).neg().exp()
     tensor(0.2500)
     """
     total = functional.cross_entropy(logits, labels, ignore_index=-1, reduction="sum")

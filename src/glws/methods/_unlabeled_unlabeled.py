@@ -29,17 +29,17 @@ from glws.methods._step import Step
 
 @dataclass(frozen=True)
 class UnlabeledUnlabeled(AbstractMethod):
-    """The risk of a classifier from two unlabeled sets with shares θ ≠ θ' of positives; π is the share to be expected.
+    """The risk from two unlabeled sets with shares θ ≠ θ' of positives; π is the class prior in use.
 
         R₊ = (1-θ')π/D E_X[ℓ(g)] - (1-θ)π/D E_X'[ℓ(g)]                 → π E₊[ℓ(g)]          D = θ - θ'
         R₋ = θ(1-π)/D E_X'[ℓ(-g)] - θ'(1-π)/D E_X[ℓ(-g)]               → (1-π) E₋[ℓ(-g)]
 
     Unbiased: R₊ + R₋ (Lu et al., ICLR 2019). Corrected: f(R₊) + f(R₋) (Lu et al., AISTATS 2020), with f(t) = t for
-    t ≥ 0 and, below, 0 ("relu"), |t| ("abs"), or `slope` · t ("leaky", slope ≤ 0). ReLU stalls where both are negative.
+    t ≥ 0 and, below, 0 ("relu"), |t| ("abs"), or `slope` · t ("leaky", slope ≤ 0). ReLU stalls if both are negative.
 
-    `prior` is π, the share of positives where the classifier will be used; the shares of the two sets come with them
-    and do not determine it. It has no default: the mean of the two sets is a common mistake. Either set may have the
-    larger share. A batch without instances of one of the sets has loss 0.
+    `prior` is π, the share of positives where the classifier will be used; the shares of the two sets are part of the
+    data and do not determine it. It has no default: the mean of the two sets is a common mistake. Either set may have
+    the larger share. A batch without instances of one of the sets has loss 0.
     """
 
     summary: ClassVar[str] = "risk from two unlabeled sets (Lu et al., ICLR 2019), corrected (AISTATS 2020)"
@@ -61,7 +61,7 @@ class UnlabeledUnlabeled(AbstractMethod):
             raise DataError(f"slope must be at most 0, found {self.slope:g}")
 
     def check(self, data: WeakDataset) -> None:
-        """Two unlabeled sets with different shares."""
+        """Raise `DataError` unless there are two unlabeled sets with different shares."""
         super().check(data)
         check_unlabeled(self, data)
         parts = zip(data.weak, data.groups, strict=True)
@@ -88,7 +88,10 @@ class UnlabeledUnlabeled(AbstractMethod):
         return corrected(risk, self.correction)
 
     def recipe(self) -> Recipe | None:
-        """MNIST; the logistic loss has a tenth of the rate of the sigmoid. Keras doubles the weight in a penalty."""
+        """The recipe for MNIST.
+
+        The logistic loss has a tenth of the rate. Keras doubles the weight in a penalty.
+        """
         rate = 1e-4 if self.surrogate == "logistic" else 1e-3
         return Recipe(
             "MNIST with an MLP: the code of Lu et al.",

@@ -1,4 +1,4 @@
-"""`UUM`: cross-entropy weighted by what each label of a group can be, given what is known of the group."""
+"""`UUM`: cross-entropy weighted by the posterior of each label of a group."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ from glws.methods._step import State, Step
 class UUM(AbstractMethod):
     """The universal unbiased method for aggregate observations (Wei, Feng, Han, Liu, Niu, Zhu, Shen, ICML 2023).
 
-        loss = mean over groups of (1/m) Σ_i Σ_j W_ij ℓ_j(x_i)      W_ij = P(y_i = j | x_1..x_m, w), held fixed
+        loss = mean over groups of (1/m) Σ_i Σ_j W_ij ℓ_j(x_i)      W_ij = P(y_i = j | x_1..x_m, w), held constant
 
     with ℓ the cross-entropy. If W comes from the true class probabilities this is an unbiased estimate of the
-    supervised risk; W comes from the network itself: its answers in this very step, to the view that is trained on or
-    to `weight_view`, or with `stored` its answers when it last saw the instance (those of now the first time). With W
-    from the same answers the gradient is 1/m times that of the likelihood of w. `likelihood_epochs` start with that
+    supervised risk; W comes from the network itself: its outputs in this very step, for the trained view or for
+    `weight_view`, or with `stored` its outputs when it last saw the instance (the current ones the first time). With W
+    from the same outputs the gradient is 1/m times that of the likelihood of w. `likelihood_epochs` start with that
     likelihood, -log p(w | x), itself.
 
-    Ours: W is the posterior of the kind (`glws.infer`), exact, for several classes the joint one; arrangements are not
-    listed. Only counts of all classes may be too many: `counts` "auto" answers groups of up to 65,536 count vectors
+    Ours: W is the posterior of the kind (`glws.infer`), exact, for several classes the joint one; labelings are not
+    listed. Only counts of all classes may be too many: `counts` "auto" solves groups of up to 65,536 count vectors
     Π_k (n_k + 1) exactly, larger ones by a corrected tilt, an approximation whose sums over a group are the counts;
-    "exact" insists, "tilted" does not try. The log says which share was exact ("exact_groups"). What is stored
-    belongs to an instance, not to its place in a group, so that groups that overlap refresh each other's.
+    "exact" is always exact, "tilted" never. The log has the exact share ("exact_groups"). Stored outputs belong to an
+    instance, not to its place in a group, so that overlapping groups update each other's.
     """
 
     summary: ClassVar[str] = "posterior-weighted cross-entropy of groups (Wei et al., ICML 2023)"
-    takes: ClassVar[str] = "groups of which presence, counts or similarity are known"
+    takes: ClassVar[str] = "groups with presence labels, counts or similarity"
     kinds: ClassVar[tuple[tuple[type[AbstractSupervision], ...], ...]] = (
         (MultiInstance,),
         (PresentClasses,),
@@ -61,7 +61,7 @@ class UUM(AbstractMethod):
     counts: Method = "auto"
 
     def init(self, setup: Setup) -> State:
-        """With `stored`, log-probabilities of every instance, and whether it was seen."""
+        """With `stored`, log-probabilities of every instance, and whether they exist."""
         if not self.stored:
             return {}
         size = len(setup.data.instances)
@@ -81,7 +81,7 @@ class UUM(AbstractMethod):
         return weighted_cross_entropy(log_probs, weights)
 
     def update(self, step: Step) -> None:
-        """Remembers the answers of this step."""
+        """Store the outputs of this step."""
         if self.stored:
             numbers = step.batch.numbers.to(step.state["seen"].device)
             answers = step.detached(self.view).log_softmax(-1)
@@ -89,7 +89,7 @@ class UUM(AbstractMethod):
             step.state["seen"][numbers] = 1
 
     def _solved(self, weak: AbstractSupervision) -> AbstractSupervision:
-        """Counts of all classes answered as asked for."""
+        """Counts of all classes, solved as the option `counts` says."""
         return weak.solved_by(self.counts) if isinstance(weak, ClassCounts) else weak
 
     def _weight_model(self, step: Step) -> Float[Tensor, "rows classes"]:
@@ -98,8 +98,8 @@ class UUM(AbstractMethod):
             return step.detached(self.weight_view or self.view).log_softmax(-1)
         now = step.detached(self.view).log_softmax(-1)
         numbers = step.batch.numbers.to(step.state["seen"].device)
-        seen, known = step.state["seen"][numbers] > 0, step.state["log_probs"][numbers]
-        return torch.where(seen[:, None], known.to(now), now)
+        is_stored, stored = step.state["seen"][numbers] > 0, step.state["log_probs"][numbers]
+        return torch.where(is_stored[:, None], stored.to(now), now)
 
     def recipe(self) -> Recipe | None:
         """The values of the published commands."""
@@ -129,7 +129,7 @@ def weighted_cross_entropy(
 
 
 def _note_errors(step: Step, weak: AbstractSupervision, posterior: Posterior) -> None:
-    """Of counts of all classes, which share of the groups was answered exactly, and how far the others may be off."""
+    """Log the share of exact groups and the error of the others, for counts of all classes."""
     if isinstance(weak, ClassCounts):
         error = torch.zeros(1) if posterior.error is None else posterior.error
         step.note("exact_groups", (error == 0).double().mean())

@@ -33,8 +33,8 @@ class VPU(AbstractPositiveUnlabeled):
         x̃_i = λ x_i(U) + (1-λ) x_i(P),  t_i = λ φ(x_i(U)) + 1-λ,  λ ~ Beta(a, a), one for each batch
 
     The least value of the first two terms is -KL(p_P || p_U), at φ proportional to the true p(1 | x): the scale of φ
-    is free. So what it predicts is φ(x) over the largest φ of the training data, not φ: give its logits to
-    `log_probs` with the state. Each unlabeled instance is mixed with a positive in random order, begun again when
+    is arbitrary. So predictions are φ(x) over the largest φ of the training data, not φ: pass its logits to
+    `log_probs` with the state. Each unlabeled instance is mixed with a positive in random order, repeated if
     there are fewer. `consistency` is η, `concentration` a. Gradients go through t_i as in the released code, unless
     `detach_target`. A batch without positives or without unlabeled instances has loss 0.
     """
@@ -47,11 +47,11 @@ class VPU(AbstractPositiveUnlabeled):
     view: str = "weak"
 
     def init(self, setup: Setup) -> State:
-        """The largest log φ of the training data: 0 as long as nobody has looked."""
+        """The largest log φ of the training data: 0 until it is computed."""
         return {"log_greatest": torch.zeros((), device=setup.device)}
 
     def end_epoch(self, epoch: Epoch) -> None:
-        """Looks for the largest φ, as the network is now."""
+        """Compute the largest φ of the current network."""
         numbers = torch.unique(torch.cat([groups.indices for groups in epoch.data.groups]))
         log_phi = functional.logsigmoid(margin(epoch.predict(numbers)).detach())
         epoch.state["log_greatest"] = log_phi.max().to(epoch.state["log_greatest"])
@@ -65,9 +65,9 @@ class VPU(AbstractPositiveUnlabeled):
         share = mixing_share(self.concentration, step.generator)
         partners = _partners(positive, len(unlabeled), step.generator)
         mixed = functional.logsigmoid(mixed_scores(step, self.view, unlabeled, partners, share))
-        known = log_phi[unlabeled].detach() if self.detach_target else log_phi[unlabeled]
+        unmixed = log_phi[unlabeled].detach() if self.detach_target else log_phi[unlabeled]
         risk = variational_risk(log_phi[positive], log_phi[unlabeled])
-        return risk + self.consistency * mixup_consistency(mixed, known, share)
+        return risk + self.consistency * mixup_consistency(mixed, unmixed, share)
 
     def log_probs(self, logits: Float[Tensor, "rows 2"], state: State) -> Float[Tensor, "rows 2"]:
         """Log-probabilities of both classes from the network's logits: φ over the largest one, at most 1.
@@ -117,6 +117,6 @@ def mixup_consistency(
 
 
 def _partners(positive: Int[Tensor, "positives"], number: int, generator: torch.Generator) -> Int[Tensor, "number"]:
-    """So many positives in random order, begun again where they are too few."""
+    """`number` positives in random order, repeated if there are too few."""
     order = positive[shuffled_numbers(len(positive), generator, positive.device)]
     return order[torch.arange(number, device=order.device) % len(order)]

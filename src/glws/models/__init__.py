@@ -1,4 +1,4 @@
-"""Small networks: from an instance to one logit per class. Any other `nn.Module` that does the same will do as well."""
+"""Small networks from an instance to one logit per class; any such `nn.Module` works too."""
 
 from glws.models._catalog import MODELS as MODELS
 from glws.models._catalog import build as build

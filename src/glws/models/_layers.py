@@ -1,6 +1,6 @@
-"""What the networks are made of: layers that draw nothing when they are made, and the rules that fill them after.
+"""Layers of the networks, created without random numbers, and the rules that initialize them.
 
-A network's weights come from the generator it is given and from nowhere else: torch's global stream stays where it is.
+A network's weights come only from the generator that it is given; torch's global generator is not used.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from torch import Tensor, nn
 from glws.errors import DataError
 
 Rule = Callable[[Tensor, torch.Generator], object]
-"""Fills a weight in place."""
+"""Initializes a weight in place."""
 
 
 class Convolution(nn.Conv2d):
-    """A convolution whose weights are still to be filled."""
+    """A convolution whose weights are initialized later."""
 
     def reset_parameters(self) -> None:
-        """Nothing: torch's own draws from the global stream."""
+        """Do nothing, where torch would use its global generator."""
 
 
 class FullyConnected(nn.Linear):
-    """A fully connected layer whose weights are still to be filled."""
+    """A fully connected layer whose weights are initialized later."""
 
     def reset_parameters(self) -> None:
-        """Nothing: torch's own draws from the global stream."""
+        """Do nothing, where torch would use its global generator."""
 
 
 def he_fan_out(weight: Tensor, generator: torch.Generator) -> Tensor:
@@ -48,7 +48,7 @@ def uniform_fan_in(weight: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def fill(model: nn.Module, generator: torch.Generator | None, convolutions: Rule, linears: Rule) -> None:
-    """Draws all weights of a network, layer after layer; biases are 0, batch norm starts as the identity.
+    """Initialize all weights of a network, layer after layer; biases are 0, batch norm is the identity.
 
     Without a generator the seed is 0.
     """
@@ -63,7 +63,7 @@ def fill(model: nn.Module, generator: torch.Generator | None, convolutions: Rule
 
 
 def image_sides(network: str, input_shape: Sequence[int]) -> tuple[int, int, int]:
-    """Channels, height and width; `DataError` if that is no shape of an image."""
+    """Channels, height and width; raises `DataError` if the shape is not that of an image."""
     if len(input_shape) != 3:
         raise DataError(
             f"{network} takes images [channels, height, width], found instances of shape {list(input_shape)}; "
@@ -74,7 +74,7 @@ def image_sides(network: str, input_shape: Sequence[int]) -> tuple[int, int, int
 
 
 def check_share(name: str, value: float) -> float:
-    """The value, if it is within [0, 1)."""
+    """The value, if it is within [0, 1); raises otherwise."""
     if not 0 <= value < 1:
-        raise DataError(f"{name} must be at least 0 and less than 1, got {value}")
+        raise DataError(f"{name} must be at least 0 and less than 1, found {value}")
     return value

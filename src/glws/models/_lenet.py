@@ -13,16 +13,16 @@ from glws.errors import DataError
 from glws.models._layers import Convolution, FullyConnected, fill, image_sides, uniform_fan_in
 
 PADDING = {28: 2, 32: 0}
-"""Rows and columns of zeros around an image of this side, so that the first convolution gives 28 x 28."""
+"""Padding of an image of this side, so that the first convolution gives 28 x 28."""
 
 
 class LeNet5(nn.Module):
-    """LeNet-5 (LeCun, Bottou, Bengio, Haffner, 1998) of today: 61,706 weights for 28 x 28 x 1 and 10 classes.
+    """Modern LeNet-5 (LeCun, Bottou, Bengio, Haffner, 1998): 61,706 weights for 28 x 28 x 1 and 10 classes.
 
     5 x 5 convolutions to 6 and to 16 channels, each with a ReLU and 2 x 2 max-pooling, then 400 - 120 - 84 - classes.
-    Unlike in 1998, every map of the second convolution sees all six, pooling has no weights, and the output is linear
-    instead of radial. Images are 28 x 28 (padded by 2) or 32 x 32 (as they are), of any number of channels. Weights
-    start uniform within ±1/√fan-in, biases at 0.
+    Unlike in 1998, every map of the second convolution reads all six, pooling has no weights, and the output is linear
+    instead of radial. Images are 28 x 28 (padded by 2) or 32 x 32 (unpadded), of any number of channels. Weights
+    are initialized uniformly within ±1/√fan-in, biases to 0.
 
     >>> sum(weight.numel() for weight in LeNet5((1, 28, 28), 10).parameters())
     61706

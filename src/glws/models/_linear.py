@@ -13,7 +13,7 @@ from glws.models._layers import FullyConnected, fill, uniform_fan_in
 
 
 class Linear(nn.Module):
-    """Softmax regression on the flattened instance. Weights start uniform within ±1/√inputs, biases at 0.
+    """Softmax regression on the flattened instance, initialized uniformly within ±1/√inputs, biases to 0.
 
     >>> Linear((4,), 3)(torch.zeros(2, 4)).tolist()
     [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]

@@ -15,12 +15,12 @@ from glws.models._layers import FullyConnected, check_share, fill, he_fan_in, un
 
 
 class MLP(nn.Module):
-    """Hidden layers of the widths given, each followed by a ReLU and, where asked for, dropout.
+    """Hidden layers of these widths, each followed by a ReLU and optionally dropout.
 
-    With `batch_norm` the layers have batch norm before the ReLU, and no bias; a batch in training has two rows or more.
+    With `batch_norm` the layers have batch norm before the ReLU, and no bias; training batches need at least two rows.
 
-    Hidden weights start normal of variance 2 / fan-in, those of the output uniform within ±1/√fan-in, biases at 0.
-    Dropout draws from torch's global stream, as `nn.Dropout` does.
+    Hidden weights are initialized from a normal of variance 2 / fan-in, those of the output uniformly within
+    ±1/√fan-in, biases to 0. Dropout uses torch's global generator, as `nn.Dropout` does.
 
     >>> MLP((8,), 3, hidden=(16,))(torch.zeros(2, 8)).shape
     torch.Size([2, 3])
@@ -37,7 +37,7 @@ class MLP(nn.Module):
     ) -> None:
         super().__init__()
         if any(width < 1 for width in hidden):
-            raise DataError(f"hidden layers have at least one unit each, got {list(hidden)}")
+            raise DataError(f"hidden layers must have at least one unit each, found {list(hidden)}")
         widths = [math.prod(input_shape), *hidden]
         self.hidden = nn.ModuleList(
             FullyConnected(before, after, bias=not batch_norm) for before, after in pairwise(widths)
@@ -54,7 +54,7 @@ class MLP(nn.Module):
         """The logits."""
         features = instances.flatten(1)
         if self.training and self.has_batch_norm and len(features) == 1:
-            raise DataError("batch norm needs two rows or more in a batch; choose another batch size")
+            raise DataError("batch norm needs at least two rows in a batch; choose another batch size")
         for layer, norm in zip(self.hidden, self.norms, strict=True):
             features = self.dropout(norm(layer(features)).relu())
         logits: Tensor = self.output(features)

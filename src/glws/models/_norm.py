@@ -1,4 +1,4 @@
-"""`ActiveNorm`: batch norm and the leaky ReLU after it in one layer, which a GPU then does in one go."""
+"""`ActiveNorm`: batch norm and a leaky ReLU in one layer, fused on a GPU."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from glws.inference import _gpu as gpu
 Maps = Float[Tensor, "batch channels height width"]
 
 MOST_PARTS = 256
-"""Rows are summed in so many parts at most, which keep all of a GPU busy."""
+"""Rows are summed in at most this many parts, which keep a whole GPU busy."""
 TILE = 4096
-"""Numbers that a program looks at in one go."""
+"""Numbers that a program processes at once."""
 MOST_ROWS = 1 << 20
-"""More of them have more tiles of 128 channels than can be launched at once."""
+"""More channels have more tiles of 128 channels than can be launched at once."""
 
 
 class ActiveNorm(nn.BatchNorm2d):
-    """leaky ReLU of batch norm: its weights and statistics are those of `nn.BatchNorm2d`, by the same names.
+    """Leaky ReLU of batch norm, with the weights and statistics of `nn.BatchNorm2d`, by the same names.
 
-    Each of the two reads and writes all activations, the statistics read them once more, and on a GPU that is what
-    they cost. In training there, of images with channels last, kernels of our own read them twice and write them once;
-    elsewhere, and where statistics are averaged over all batches (no momentum), these are torch's two functions.
+    Each of the two reads and writes all activations, the statistics read them once more, and on a GPU that is their
+    cost. There, for training on images with channels last, kernels of our own read them twice and write them once;
+    elsewhere, and if statistics are averaged over all batches (no momentum), these are torch's two functions.
 
     >>> layer = ActiveNorm(3, negative_slope=0.1)
     >>> images = torch.randn(2, 3, 4, 4, generator=torch.Generator().manual_seed(0))
@@ -41,7 +41,7 @@ class ActiveNorm(nn.BatchNorm2d):
         self.negative_slope = negative_slope
 
     def forward(self, input: Maps) -> Maps:
-        """The maps, normalized by their batch in training and by what is remembered afterwards, and activated."""
+        """The maps, normalized by their batch in training and by running statistics otherwise, and activated."""
         is_plain = self.training and self.momentum is not None and self.weight.dtype == torch.float32
         if not is_plain or not fits(input):
             return functional.leaky_relu(super().forward(input), self.negative_slope)
@@ -54,7 +54,7 @@ class ActiveNorm(nn.BatchNorm2d):
 
 
 def fits(maps: Maps) -> bool:
-    """Whether the kernels can answer: on a GPU with Triton, channels last, not one row alone and not too many."""
+    """Whether the kernels apply: on a GPU with Triton, channels last, a suitable number of rows."""
     if not gpu.is_available(maps) or maps.ndim != 4 or maps.dtype == torch.float64:
         return False
     return maps.is_contiguous(memory_format=torch.channels_last) and 1 < _rows(maps)[0] <= MOST_ROWS
@@ -64,8 +64,8 @@ class _ActiveNorm(torch.autograd.Function):
     """y = leaky(a (x - mean) + b) with a = weight / σ, and its gradients."""
 
     @staticmethod
-    def forward(context: Any, *given: Any) -> Tensor:
-        maps, weight, bias, running, epsilon, leak = given
+    def forward(context: Any, *arguments: Any) -> Tensor:
+        maps, weight, bias, running, epsilon, leak = arguments
         answers, found = active_norm(maps, weight, bias, running, epsilon, leak)
         context.save_for_backward(maps, found)
         context.leak = leak
@@ -85,9 +85,9 @@ Running = tuple[Tensor, Tensor, float]
 def active_norm(
     maps: Maps, weight: Tensor, bias: Tensor, running: Running | None, epsilon: float, leak: float
 ) -> tuple[Maps, Float[Tensor, "4 channels"]]:
-    """The answers, and for the way back: mean, 1/σ, weight/σ and bias. Remembered statistics are moved in place.
+    """The outputs, and for the backward pass mean, 1/σ, weight/σ and bias; updates running statistics in place.
 
-    σ² is the biased variance of the batch plus `epsilon`; what is remembered is the unbiased one, without it.
+    σ² is the biased variance of the batch plus `epsilon`; the running variance is the unbiased one, without it.
     """
     from glws.models._norm_kernel import moments, normalized, statistics  # Triton is imported here, at first use
 
@@ -133,7 +133,7 @@ def _rows(maps: Maps) -> tuple[int, int]:
 
 
 def _tiling(rows: int, channels: int) -> tuple[int, int, int, dict[str, int]]:
-    """In how many parts rows are summed and in how many turns each, in how many blocks channels; the shape of a tile.
+    """Numbers of parts of the rows, turns and blocks of channels, and the shape of a tile.
 
     A tile has a power of two of channels that divides them all, if there is one of 16 or more.
     """

@@ -1,8 +1,8 @@
 """Kernels: batch norm and leaky ReLU over R rows of C channels. The formulas are those of `active_norm`.
 
-What is summed over rows is summed by many programs, each of which leaves a row of its own, and then over these: always
+Sums over rows are computed by many programs, each of which stores a partial sum, and then over these: always
 in the same order, so that the same rows give the same bits. Programs of the same rows and other channels are
-neighbors: what memory brings along for one of them is there for the next.
+neighbors: memory fetched for one of them is in the cache for the next.
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ from glws._triton import Block, Number, Pointer, jit, tl
 
 @jit
 def of_channels(table: "Pointer", row: tl.constexpr, columns: "Block", C: tl.constexpr) -> "Block":
-    """A row of a table of channels, to stand beside a tile."""
+    """A row of a table of channels, to be combined with a tile."""
     return tl.load(table + row * C + columns, mask=columns < C, other=0.0)[None, :]
 
 
 @jit
 def inside(rows: "Block", columns: "Block", R: "Number", C: tl.constexpr) -> "Block":
-    """Which places of a tile there are."""
+    """The mask of valid places of a tile."""
     return (rows < R)[:, None] & (columns < C)[None, :]
 
 
 @jit
 def places(rows: "Block", columns: "Block", C: tl.constexpr) -> "Block":
-    """Where they lie."""
+    """The offsets of the places of a tile."""
     return rows.to(tl.int64)[:, None] * C + columns[None, :]
 
 
 @jit
 def tile(x: "Pointer", rows: "Block", columns: "Block", R: "Number", C: tl.constexpr) -> "Block":
-    """The numbers that stand there; 0 outside."""
+    """The numbers of a tile; 0 outside."""
     return tl.load(x + places(rows, columns, C), mask=inside(rows, columns, R, C), other=0.0).to(tl.float32)
 
 
 @jit
 def through_relu(gradient: "Block", value: "Block", slope: "Block", shift: "Block", leak: "Number") -> "Block":
-    """The gradient before the ReLU, from that behind it."""
+    """The gradient before the ReLU, from that after it."""
     return tl.where(value * slope + shift > 0.0, gradient, gradient * leak)
 
 
@@ -50,7 +50,7 @@ def moments(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ) -> None:
-    """Σ (x - s) and Σ (x - s)² over the rows of this program, with s the first row of all: nothing cancels then."""
+    """Σ (x - s) and Σ (x - s)² over the rows of this program, with s the first row of all, to avoid cancellation."""
     part, parts = tl.program_id(1), tl.num_programs(1)
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     start = of_channels(x, 0, columns, C).to(tl.float32)
@@ -82,7 +82,7 @@ def statistics(
     COLUMNS: tl.constexpr,
     REMEMBERED: tl.constexpr,
 ) -> None:
-    """Mean, 1/σ, weight/σ and bias of some channels; what is remembered of mean and variance moves towards them."""
+    """Mean, 1/σ, weight/σ and bias of some channels; updates the running mean and variance."""
     part = tl.arange(0, PARTS)
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     there = columns < C
@@ -115,7 +115,7 @@ def normalized(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ) -> None:
-    """The answers of one tile."""
+    """The outputs of one tile."""
     rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     value = tile(x, rows, columns, R, C) - of_channels(found, 0, columns, C)
@@ -139,7 +139,7 @@ def backward_sums(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ) -> None:
-    """Σ g x̂ and Σ g over the rows of this program, g being the gradient before the ReLU."""
+    """Σ g x̂ and Σ g over the rows of this program, with g the gradient before the ReLU."""
     part, parts = tl.program_id(1), tl.num_programs(1)
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     mean, inverse = of_channels(found, 0, columns, C), of_channels(found, 1, columns, C)

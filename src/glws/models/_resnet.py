@@ -1,4 +1,4 @@
-"""`ResNet`: residual networks of basic blocks, with a first layer for small images or for large ones."""
+"""`ResNet`: residual networks of basic blocks, with a stem for small or for large images."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from glws.models._layers import Convolution, FullyConnected, fill, he_fan_out, i
 Maps = Float[Tensor, "batch channels height width"]
 Stem = Literal["auto", "small", "imagenet"]
 LARGE = 64
-"""From this many pixels a side on, `stem="auto"` is the one of ImageNet."""
+"""The least side in pixels for which `stem="auto"` is that of ImageNet."""
 
 
 class ResNet(nn.Module):
     """ResNet-18 with `blocks=(2, 2, 2, 2)`, ResNet-34 with `(3, 4, 6, 3)` (He, Zhang, Ren, Sun, 2016).
 
-    Four stages of basic blocks with 64, 128, 256 and 512 channels, all but the first at half the resolution of the one
-    before; mean over the image, linear. `stem="imagenet"` begins with a 7 x 7 convolution and a max-pooling, each of
-    stride 2, as in the paper; `stem="small"` with a 3 x 3 convolution of stride 1, as is usual for CIFAR (11.17 M and
-    21.28 M weights with 10 classes). Convolutions start normal of variance 2 / fan-out, the output uniform within
-    ±1/√fan-in, biases at 0.
+    Four stages of basic blocks with 64, 128, 256 and 512 channels, all but the first at half the resolution of the
+    previous one; mean over the image, linear. `stem="imagenet"` begins with a 7 x 7 convolution and a max-pooling, each
+    of stride 2, as in the paper; `stem="small"` with a 3 x 3 convolution of stride 1, as usual for CIFAR (11.17 M and
+    21.28 M weights with 10 classes). Convolutions are initialized from a normal of variance 2 / fan-out, the output
+    uniformly within ±1/√fan-in, biases to 0.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class _Block(nn.Module):
         self.shortcut = _projection(inputs, outputs, stride, momentum) if changes else None
 
     def forward(self, maps: Maps) -> Maps:
-        """The input plus what the two convolutions make of it, not below 0."""
+        """ReLU of the input plus the output of the two convolutions."""
         change = self.second_norm(self.second(self.first_norm(self.first(maps)).relu()))
         result: Tensor = (change + (maps if self.shortcut is None else self.shortcut(maps))).relu()
         return result
@@ -85,7 +85,7 @@ def _stage(blocks: int, inputs: int, outputs: int, momentum: float) -> nn.Sequen
 
 def _stem(stem: Stem, channels: int, side: int, momentum: float) -> nn.Sequential:
     if stem not in ("auto", "small", "imagenet"):
-        raise DataError(f"the stem of a residual network is auto, small or imagenet, got {stem!r}")
+        raise DataError(f"the stem of a residual network must be auto, small or imagenet, found {stem!r}")
     norm = nn.BatchNorm2d(64, momentum=momentum)
     if stem == "small" or (stem == "auto" and side < LARGE):
         return nn.Sequential(Convolution(channels, 64, 3, padding=1, bias=False), norm, nn.ReLU())

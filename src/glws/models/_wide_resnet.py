@@ -20,11 +20,12 @@ class WideResNet(nn.Module):
 
     A 3 x 3 convolution to 16 channels; three stages of (depth - 4) / 6 pre-activation blocks (He et al., 2016b) with
     16, 32 and 64 times `width` channels, the second and third at half the resolution; batch norm, ReLU, mean over the
-    image, linear. Convolutions start normal of variance 2 / fan-out, the output uniform within ±1/√fan-in, biases at 0.
+    image, linear. Convolutions are initialized from a normal of variance 2 / fan-out, the output uniformly within
+    ±1/√fan-in, biases to 0.
 
-    Semi-supervised work often has `negative_slope=0.1` (leaky ReLU) and `batch_norm_momentum=0.001`; the latter is slow
-    to forget its start, and wants many steps. Dropout, between the convolutions of a block, draws from torch's global
-    stream, as `nn.Dropout` does.
+    Semi-supervised work often has `negative_slope=0.1` (leaky ReLU) and `batch_norm_momentum=0.001`; the latter forgets
+    its initial value slowly, and needs many steps. Dropout, between the convolutions of a block, uses torch's global
+    generator, as `nn.Dropout` does.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class WideResNet(nn.Module):
     ) -> None:
         super().__init__()
         if depth < 10 or (depth - 4) % 6:
-            raise DataError(f"the depth of a wide residual network is 6 n + 4 with n at least 1, got {depth}")
+            raise DataError(f"the depth of a wide residual network must be 6 n + 4 with n at least 1, found {depth}")
         channels, _, _ = image_sides("a wide residual network", input_shape)
         outputs = [16, 16 * width, 32 * width, 64 * width]
         options = check_share("dropout", dropout), negative_slope, batch_norm_momentum
@@ -59,7 +60,7 @@ class WideResNet(nn.Module):
 
 
 class _Block(nn.Module):
-    """Norm, ReLU, convolution, twice, added to the input; where shapes change, to a 1 x 1 convolution of it."""
+    """Norm, ReLU, convolution, twice, added to the input; if shapes change, to a 1 x 1 convolution of it."""
 
     def __init__(self, inputs: int, outputs: int, stride: int, dropout: float, slope: float, momentum: float) -> None:
         super().__init__()
@@ -72,7 +73,7 @@ class _Block(nn.Module):
         self.shortcut = Convolution(inputs, outputs, 1, stride=stride, bias=False) if changes else None
 
     def forward(self, maps: Maps) -> Maps:
-        """The input plus what the two convolutions make of it."""
+        """The input plus the output of the two convolutions."""
         active = self.first_norm(maps)
         change = self.second(self.dropout(self.second_norm(self.first(active))))
         result: Tensor = change + (maps if self.shortcut is None else self.shortcut(active))

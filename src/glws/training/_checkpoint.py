@@ -1,6 +1,6 @@
 """Checkpoints: tensors and facts on disk, all or nothing; and a training on disk, and back (`Snapshots`).
 
-What is saved of a training is all that a step depends on, so that nothing shows where it was cut off.
+A training stores everything that a step depends on, so that it resumes bit for bit.
 """
 
 from __future__ import annotations
@@ -194,8 +194,8 @@ class Snapshots:
     """Where a training is saved (None: nowhere), and how often: at the end of an epoch, `every` seconds after the last.
 
     A snapshot holds the network, its moving average, the optimizer, what the method remembers and the averages of the
-    epoch so far; the order of the groups and everything random follow from the seed and the step. `report` is told of
-    snapshots that were damaged. With several processes the first writes, and all read.
+    epoch so far; the order of the groups and everything random follow from the seed and the step. `report` receives
+    a line about a damaged snapshot. With several processes the first writes, and all read.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class Snapshots:
         if self._run is None:
             return
         found = self._run.restore(self._report) if training.world.is_first else None
-        step = training.world.told(-1 if found is None else found.step)
+        step = training.world.broadcast(-1 if found is None else found.step)
         if step >= 0 and found is None:  # another process has chosen which
             found = next(each for each in self._sound() if each.step == step)
         if found is not None:

@@ -1,4 +1,4 @@
-"""Where training runs, and that it can be repeated bit by bit."""
+"""Devices, and reproducible training on them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from glws.data import Batch, TensorInstances, WeakDataset
 from glws.errors import ConfigError
-from glws.inference import sent
+from glws.inference import to_device
 
 SHARE_OF_MEMORY = 0.5
 
@@ -44,16 +44,16 @@ def chosen_device(name: str) -> torch.device:
 def batch_on(batch: Batch, device: torch.device) -> Batch:
     """The batch with its instances, rows and evidence on that device.
 
-    Weak labels stay on the host, which looks at them to make their form; only the form travels.
+    Weak labels stay on the host, which reads them to compute their form; only the form is copied to the device.
     """
-    parts = tuple(replace(part, rows=sent(part.rows, device)) for part in batch.parts)
-    evidence = None if batch.evidence is None else sent(batch.evidence, device)
-    return Batch(sent(batch.instances, device), batch.numbers, parts, evidence)
+    parts = tuple(replace(part, rows=to_device(part.rows, device)) for part in batch.parts)
+    evidence = None if batch.evidence is None else to_device(batch.evidence, device)
+    return Batch(to_device(batch.instances, device), batch.numbers, parts, evidence)
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceInstances:
-    """Instances that lie on a GPU, taken by numbers that are known on the host."""
+    """Instances in GPU memory, indexed by numbers on the host."""
 
     values: Tensor
 
@@ -62,11 +62,11 @@ class DeviceInstances:
 
     def take(self, numbers: Int[Tensor, "chosen"]) -> Tensor:
         """The chosen instances."""
-        return self.values[sent(numbers, self.values.device)]
+        return self.values[to_device(numbers, self.values.device)]
 
 
 def on_device(data: WeakDataset, device: torch.device) -> WeakDataset:
-    """The data with their instances on the device, if they are a tensor that fits; the weak labels stay."""
+    """The data with instances on the device, if they fit; weak labels stay on the host."""
     values = data.instances.values if isinstance(data.instances, TensorInstances) else None
     if values is None or device.type != "cuda":
         return data
@@ -78,20 +78,20 @@ def on_device(data: WeakDataset, device: torch.device) -> WeakDataset:
 
 
 def seed_global(device: torch.device, seed: int) -> None:
-    """Seeds torch's global stream on the CPU and on that device, which layers such as dropout draw from."""
+    """Seed torch's global generators on the CPU and on that device, which layers such as dropout use."""
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
         torch.cuda.default_generators[device.index or 0].manual_seed(seed)
 
 
 @contextmanager
-def repeatable(device: torch.device, is_deterministic: bool) -> Iterator[None]:
-    """Inside, torch's global stream may be seeded, and with `is_deterministic` the same bits come out each time."""
+def reproducible(device: torch.device, is_deterministic: bool) -> Iterator[None]:
+    """In this context torch's global generators may be seeded; `is_deterministic` makes results reproducible."""
     settings: Any = torch.utils.deterministic
     before, filled = torch.are_deterministic_algorithms_enabled(), settings.fill_uninitialized_memory
     if is_deterministic and device.type == "cuda":
         torch.use_deterministic_algorithms(True)
-        settings.fill_uninitialized_memory = False  # one more kernel for each new tensor, which nobody reads before
+        settings.fill_uninitialized_memory = False  # saves a kernel for each new tensor; none is read uninitialized
     try:
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
             yield

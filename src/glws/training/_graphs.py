@@ -1,8 +1,8 @@
-"""CUDA graphs: what a step launches is recorded once and replayed, so that the host no longer holds up the device.
+"""CUDA graphs: the kernels of a step are recorded once and replayed.
 
-A graph is of one number of rows. Batches of ragged groups have many: they are padded to the next of four sizes per
-doubling, by repeating their rows from the first on. What the network says of the repeated rows is cut off, so their
-gradient is zero; only batch norm notices them, whose statistics then count some rows twice.
+A graph has a fixed number of rows. Batches of ragged groups have many: they are padded to the next of four sizes per
+doubling, by repeating their rows from the first on. Outputs for the repeated rows are cut off, so their gradient is
+zero; only batch norm is affected, whose statistics then count some rows twice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WARM_UP = 3
 
 
 def padded_size(rows: int) -> int:
-    """The smallest size that is not below `rows`: a function of nothing else, so that a resumed training pads alike.
+    """The smallest padded size that is not below `rows`, a function of `rows` only.
 
     >>> [padded_size(rows) for rows in (1, 7, 41, 64, 65, 120)]
     [1, 7, 48, 64, 80, 128]
@@ -34,7 +34,7 @@ def padded_size(rows: int) -> int:
 
 
 def fill_by_repeating(buffer: Tensor, rows: Tensor) -> None:
-    """Writes the rows into the buffer, from the first on again where it is longer.
+    """Write the rows into the buffer, repeated from the first on if it is longer.
 
     >>> buffer = torch.zeros(5)
     >>> fill_by_repeating(buffer, torch.tensor([1.0, 2.0, 3.0]))
@@ -45,11 +45,11 @@ def fill_by_repeating(buffer: Tensor, rows: Tensor) -> None:
         piece.copy_(rows[: len(piece)])
 
 
-class Replayed:
-    """A function without arguments, recorded once; each call replays it and gives its results a place of their own.
+class GraphReplay:
+    """A function without arguments, recorded once; each call replays it and copies its results.
 
-    It reads and writes tensors that stay where they are. What it draws, it draws from the `generators` (and from
-    torch's own), as they are seeded at the time of the replay.
+    It reads and writes tensors at fixed addresses. It samples from the `generators` (and from torch's own), as they are
+    seeded at the time of the replay.
     """
 
     def __init__(self, function: Callable[[], tuple[Tensor, ...]], generators: Sequence[torch.Generator] = ()) -> None:
@@ -61,17 +61,17 @@ class Replayed:
             self._results = function()
 
     def again(self) -> tuple[Tensor, ...]:
-        """What the function gives now, in the place where it always is: the next replay writes over it."""
+        """The results at their fixed addresses; the next replay overwrites them."""
         self._graph.replay()
         return self._results
 
     def __call__(self) -> tuple[Tensor, ...]:
-        """What the function gives now."""
+        """A copy of the results."""
         return tuple(result.clone() for result in self.again())
 
 
 def _warmed_up(function: Callable[[], object]) -> None:
-    """Called a few times beside the stream of the training: what is made at the first call is no part of a graph."""
+    """Call the function a few times on a side stream, so that first allocations are not recorded."""
     side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -81,11 +81,11 @@ def _warmed_up(function: Callable[[], object]) -> None:
 
 
 class ViewGraphs:
-    """The views of a data set, one graph for each view and size. The same seed gives the same view."""
+    """The views of a data set, one graph per view and size; equal seeds give equal views."""
 
     def __init__(self, views: Views) -> None:
         self._views = views
-        self._recorded: dict[Hashable, tuple[Tensor, torch.Generator, Replayed]] = {}
+        self._recorded: dict[Hashable, tuple[Tensor, torch.Generator, GraphReplay]] = {}
 
     def __call__(self, name: str, instances: Tensor, seed: int) -> Tensor:
         """The view of that name ("weak", "strong", "plain") of these instances."""
@@ -97,18 +97,22 @@ class ViewGraphs:
         generator.manual_seed(seed)
         return replay()[0][: len(instances)]
 
-    def _record(self, look: Augmentation, instances: Tensor, size: int) -> tuple[Tensor, torch.Generator, Replayed]:
+    def _record(self, look: Augmentation, instances: Tensor, size: int) -> tuple[Tensor, torch.Generator, GraphReplay]:
         buffer = instances.new_empty(size, *instances.shape[1:])
         fill_by_repeating(buffer, instances)
         generator = torch.Generator(instances.device)
-        return buffer, generator, recorded("a view", lambda: Replayed(lambda: (look(buffer, generator),), [generator]))
+        return (
+            buffer,
+            generator,
+            recorded("a view", lambda: GraphReplay(lambda: (look(buffer, generator),), [generator])),
+        )
 
 
 class RecordedPass:
-    """A network's answer to a buffer, and the backward pass from it to the weights, both recorded.
+    """The forward pass of a network on a buffer, and the backward pass to the weights, both recorded.
 
-    They are recorded on aliases of the weights, same memory but other tensors: autograd remembers for each tensor the
-    stream it was first used on, and would wait for that of the training, which a recording must not do.
+    They are recorded on aliases of the weights, same memory but other tensors: autograd stores for each tensor the
+    stream of its first use, and would wait for that of the training, which is not allowed while recording.
     """
 
     def __init__(self, call: nn.Module, buffer: Tensor) -> None:
@@ -137,12 +141,12 @@ class RecordedPass:
         self.results = [result.detach() for result in results]
 
     def __call__(self) -> tuple[Tensor, ...]:
-        """The answer to what the buffer now holds; what an earlier call gave is written over."""
-        results: tuple[Tensor, ...] = _Replayed.apply(self, *self.weights)  # type: ignore[no-untyped-call]
+        """The outputs for the current content of the buffer; they overwrite those of an earlier call."""
+        results: tuple[Tensor, ...] = _ReplayFunction.apply(self, *self.weights)  # type: ignore[no-untyped-call]
         return results
 
 
-class _Replayed(torch.autograd.Function):
+class _ReplayFunction(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, recorded: RecordedPass, *weights: Tensor) -> tuple[Tensor, ...]:
         context.recorded = recorded
@@ -160,25 +164,25 @@ class _Replayed(torch.autograd.Function):
 
 
 class NetworkGraphs:
-    """A network in training, forwards and backwards, one graph for each size.
+    """Forward and backward pass of a network in training, one graph for each size.
 
-    A graph keeps in one place what its backward pass reads, so between the two it must not run again: the second call
-    with gradient in a step has another graph than the first, and so on (`begin_step` starts to count anew). Calls
+    A graph keeps the inputs of its backward pass at fixed addresses, so it must not run again in between: the second
+    call with gradient in a step has another graph than the first, and so on (`begin_step` resets the count). Calls
     without gradient have their own.
     """
 
     def __init__(self, model: nn.Module, call: nn.Module, precision: Callable[[], AbstractContextManager[Any]]) -> None:
         self._model, self._call, self._precision = model, call, precision
         self._learning: dict[Hashable, RecordedPass] = {}
-        self._looking: dict[Hashable, tuple[Tensor, Replayed]] = {}
+        self._looking: dict[Hashable, tuple[Tensor, GraphReplay]] = {}
         self._calls = 0
 
     def begin_step(self) -> None:
-        """What was computed with gradient before is done with."""
+        """Release the graphs of earlier calls with gradient."""
         self._calls = 0
 
     def __call__(self, instances: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits and features of these rows, which are laid out as the network takes them."""
+        """Logits and features of these rows, in the memory format of the network."""
         rows, size = len(instances), padded_size(len(instances))
         logits, features = (self._learn if torch.is_grad_enabled() else self._look)(instances, size)
         return logits[:rows], features[:rows]
@@ -204,33 +208,33 @@ class NetworkGraphs:
     def _learner(self, buffer: Tensor) -> RecordedPass:
         return RecordedPass(self._call, buffer)
 
-    def _looker(self, buffer: Tensor) -> Replayed:
-        return Replayed(lambda: self._call(buffer))
+    def _looker(self, buffer: Tensor) -> GraphReplay:
+        return GraphReplay(lambda: self._call(buffer))
 
     def _recorded(self, record: Callable[[Tensor], Any], buffer: Tensor) -> Any:
         def inside() -> Any:
             with self._precision():
                 return record(buffer)
 
-        return recorded("the network", lambda: unnoticed(self._model, buffer.device, inside))
+        return recorded("the network", lambda: restoring_state(self._model, buffer.device, inside))
 
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
-def unnoticed(model: nn.Module, device: torch.device, record: Callable[[], Made]) -> Made:
-    """What is recorded. That runs the network a few times: neither its statistics nor torch's stream shall know."""
+def restoring_state(model: nn.Module, device: torch.device, record: Callable[[], Result]) -> Result:
+    """Record with the statistics of the network and torch's generators restored afterwards."""
     buffers = [(kept, kept.clone()) for kept in model.buffers()]
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        made = record()
+        result = record()
     with torch.no_grad():
         for kept, before in buffers:
             kept.copy_(before)
-    return made
+    return result
 
 
 def _buffer(instances: Tensor, size: int) -> Tensor:
-    """Room for so many rows, laid out as these are, and filled with them."""
+    """A buffer for `size` rows, in the memory format of these, filled with them."""
     is_image = instances.ndim == 4 and instances.is_contiguous(memory_format=torch.channels_last)
     layout = torch.channels_last if is_image else torch.contiguous_format
     buffer = torch.empty(
@@ -240,12 +244,12 @@ def _buffer(instances: Tensor, size: int) -> Tensor:
     return buffer
 
 
-def recorded(what: str, record: Callable[[], Made]) -> Made:
-    """What is recorded, or one line that says why it cannot be."""
+def recorded(what: str, record: Callable[[], Result]) -> Result:
+    """The result of recording, or a one-line error with the reason."""
     try:
         return record()
     except RuntimeError as error:
         reason = one_line(error)
         raise ConfigError(
-            f'`training.speed` is graphs, but {what} cannot be recorded; take "eager". {reason}'
+            f'`training.speed` is graphs, but {what} cannot be recorded; set "eager". {reason}'
         ) from error

@@ -1,5 +1,4 @@
-"""Guards: against collapse, predictions that have gone to one class although what is known speaks of others; and
-against posteriors that are far from exact."""
+"""Guards against collapse and against posteriors that are far from exact."""
 
 from __future__ import annotations
 
@@ -16,27 +15,27 @@ from glws.kinds import AbstractSupervision
 
 MOST_GROUPS = 1000
 MOST_INSTANCES = 100_000
-"""The rates that weak labels imply are found from so many groups of a kind, and so many of their instances."""
+"""Number of groups of a kind, and of their instances, from which implied rates are estimated."""
 ROUNDS, SETTLED = 30, 1e-4
-"""EM goes on for so many rounds, or until no rate changes by more."""
+"""EM ends after this many rounds, or when no rate changes by more than this."""
 ALMOST_ALL = 0.99
 CLEARLY_LESS = 0.9
 IMPRECISE = 0.05
-"""Posteriors that may be off by more than this, in the mean over the steps of an epoch, are worth a warning."""
+"""A mean error estimate of posteriors over an epoch above this causes a warning."""
 IMPRECISE_WORDS = "posteriors are approximate"
 
 
 def implied_rates(data: WeakDataset) -> Float[Tensor, "classes"]:
-    """The class rates that explain the weak labels best, of somebody who predicts the same for every instance.
+    """The class rates that explain the weak labels best, with equal predictions for all instances.
 
-    By EM: each kind states how many instances of each class there are (`stated_counts`), or its mean posterior under
-    the rates tells it, from even ones on. Rates that a kind tells about all instances (`class_prior`) stay as they are.
+    By EM from uniform rates: each kind states the number of instances of each class (`stated_counts`), or its mean
+    posterior under the rates gives it. Rates that a kind states for all instances (`class_prior`) are fixed.
 
     >>> from glws.kinds import MultiInstance, Proportions
     >>> implied_rates(WeakDataset(torch.zeros(4, 1), [[0, 1, 2, 3]], Proportions.of([1])))
     tensor([0.7500, 0.2500], dtype=torch.float64)
 
-    In half of many bags of ten there is a positive instance: with a share of 7% this is what one would find.
+    In half of many bags of ten there is a positive instance: this is expected with a share of 7%.
 
     >>> bags = torch.arange(1000).view(100, 10)
     >>> implied_rates(WeakDataset(torch.zeros(1000, 1), bags, MultiInstance.of([1, 0] * 50)))
@@ -55,20 +54,20 @@ def implied_rates(data: WeakDataset) -> Float[Tensor, "classes"]:
 
 
 Source = Callable[[Float[Tensor, "classes"]], Float[Tensor, "classes"]]
-"""How many instances there are of each class, from predicted rates."""
+"""The number of instances of each class, from predicted rates."""
 
 
 def _source(weak: AbstractSupervision, lengths: Int[Tensor, "groups"]) -> Source:
     stated = weak.stated_counts(lengths)
     if stated is not None and torch.equal(*stated):
         return lambda _: stated[0].double().sum(0)
-    told, found = weak.class_prior(), _sample(Distinct.of(weak, lengths))
+    prior, found = weak.class_prior(), _sample(Distinct.of(weak, lengths))
     scale = float(lengths.sum() / (found.lengths * found.times).sum().clamp_min(1))
-    return lambda rates: scale * _expected_counts(found, rates if told is None else told)
+    return lambda rates: scale * _expected_counts(found, rates if prior is None else prior)
 
 
 def _sample(found: Distinct) -> Distinct:
-    """Evenly spaced ones: at most MOST_GROUPS, and at most MOST_INSTANCES instances or a single group."""
+    """Evenly spaced groups: at most MOST_GROUPS, and at most MOST_INSTANCES instances or a single group."""
     chosen = torch.arange(len(found.lengths))[:: max(1, -(-len(found.lengths) // MOST_GROUPS))]
     while len(chosen) > 1 and int(found.lengths[chosen].sum()) > MOST_INSTANCES:
         chosen = chosen[::2]
@@ -84,7 +83,7 @@ def _expected_counts(found: Distinct, rates: Float[Tensor, "classes"]) -> Float[
 
 
 def collapse(predicted: Float[Tensor, "classes"], implied: Float[Tensor, "classes"]) -> str | None:
-    """A sentence if nearly all training instances are predicted to be of one class and the weak labels say otherwise.
+    """A sentence if predictions collapse to one class against the weak labels.
 
     >>> print(collapse(torch.tensor([0.999, 0.001]), torch.tensor([0.5, 0.5])))
     99.9% of the training instances are predicted to be of class 0, the weak labels alone suggest 50.0%
@@ -98,15 +97,15 @@ def collapse(predicted: Float[Tensor, "classes"], implied: Float[Tensor, "classe
     )
 
 
-def imprecise(row: Mapping[str, float | int | str], said: Sequence[str]) -> str | None:
-    """A sentence if posteriors of an epoch may be far off because they are approximate; only once in a run.
+def imprecise(row: Mapping[str, float | int | str], earlier: Sequence[str]) -> str | None:
+    """A sentence if approximate posteriors of an epoch have a large error; once per run.
 
     >>> imprecise({"epoch": 2, "approximation_error": 0.12}, [])
     'posteriors are approximate and may be off by 0.12 (estimate, epoch 2); those of smaller groups are exact'
     >>> imprecise({"epoch": 2, "approximation_error": 0.01}, [])
     """
     error = float(row.get("approximation_error", 0.0))
-    if error < IMPRECISE or any(message.startswith(IMPRECISE_WORDS) for message in said):
+    if error < IMPRECISE or any(message.startswith(IMPRECISE_WORDS) for message in earlier):
         return None
     return (
         f"{IMPRECISE_WORDS} and may be off by {error:.2g} (estimate, epoch {row['epoch']}); "
@@ -115,7 +114,7 @@ def imprecise(row: Mapping[str, float | int | str], said: Sequence[str]) -> str 
 
 
 def in_short(warnings: Sequence[str]) -> list[str]:
-    """One line for epochs that follow each other, with the words of the last.
+    """Warnings of consecutive epochs merged into one line, with the text of the last.
 
     >>> in_short(["epoch 2: 99.0% ...", "epoch 3: 99.5% ...", "epoch 7: 99.9% ..."])
     ['epochs 2 to 3: 99.5% ...', 'epoch 7: 99.9% ...']

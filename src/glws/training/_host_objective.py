@@ -1,7 +1,7 @@
-"""The objective of a small batch on a GPU, worked out by the host.
+"""The objective of a small batch on a GPU, computed on the host.
 
-Where the host has to look at values on the way, it would wait for the GPU again and again. The logits of a batch are a
-few kilobytes: it is quicker to bring them over, do all sums on the CPU, and send the gradient back.
+An objective whose values the host reads would sync with the GPU again and again. The logits of a batch are a few
+kilobytes: it is faster to copy them to the CPU, compute everything there, and copy the gradient back.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import torch
 from torch import Tensor
 
 from glws.data import Batch
-from glws.inference import sent
+from glws.inference import to_device
 from glws.methods import AbstractMethod, Outputs, Step
 
 MOST = 1 << 16
-"""So many logits at most are brought over."""
+"""The most logits that are copied to the host."""
 
 
 def loss_on_host(method: AbstractMethod, step: Step) -> Tensor | None:
-    """The loss with its gradient, notes taken; None where that does not pay, and nothing is done but views and logits.
+    """The loss with its gradient and metrics; None if this does not pay.
 
-    That is where the method says nothing of what it reads (`AbstractMethod.recording`), where all weak labels are
-    answered by the device alone, and where the batch is large.
+    It does not pay if the method has no recording (`AbstractMethod.recording`), if every form has kernels for the
+    device, and for large batches.
     """
     recording = method.recording(step.batch, step.progress)
     if recording is None:
@@ -36,15 +36,15 @@ def loss_on_host(method: AbstractMethod, step: Step) -> Tensor | None:
     inner = _inner_step(recording.views[0], step, here)
     loss = method.loss(inner)
     (gradient,) = torch.autograd.grad(loss, here)
-    values = sent(torch.stack([loss.detach(), *(value.to(loss.dtype) for value in inner.notes.values())]), device)
+    values = to_device(torch.stack([loss.detach(), *(value.to(loss.dtype) for value in inner.notes.values())]), device)
     for name, value in zip(inner.notes, values[1:].unbind(0), strict=True):
         step.note(name, value)
-    known: Tensor = _Known.apply(logits, values[0], sent(gradient, device))  # type: ignore[no-untyped-call]
-    return known
+    result: Tensor = _WithGradient.apply(logits, values[0], to_device(gradient, device))  # type: ignore[no-untyped-call]
+    return result
 
 
 def _inner_step(trained: str, step: Step, logits: Tensor) -> Step:
-    """The same step on the CPU: the logits of the view that is trained on, and those of others when they are asked for.
+    """The same step on the CPU: logits of the trained view, and of other views on request.
 
     A number stands for a view: its instances are not needed here.
     """
@@ -69,8 +69,8 @@ def _inner_step(trained: str, step: Step, logits: Tensor) -> Step:
     return inner
 
 
-class _Known(torch.autograd.Function):
-    """A value whose gradient by the logits is known."""
+class _WithGradient(torch.autograd.Function):
+    """A value with a given gradient with respect to the logits."""
 
     @staticmethod
     def forward(context: Any, logits: Tensor, value: Tensor, gradient: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""How long to train where nobody says: batch sizes and epochs from the number of rows and groups, in one place."""
+"""Default batch sizes and numbers of epochs, from the number of rows and groups."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from glws.training._config import TrainingConfig
 from glws.training._order import Order
 
 STEPS = 1000
-"""So many steps are made by default, as long as the limits on passes allow it."""
+"""The default number of steps, within the limits on epochs."""
 FEWEST_EPOCHS, MOST_EPOCHS = 20, 100
-"""More passes do not make predictions better, but overconfident."""
+"""More epochs do not improve predictions, but make them overconfident."""
 MOST_VISITS, LEAST_EPOCHS = 5_000_000, 3
-"""Instances of all steps together: large data have fewer epochs, but this many at least."""
+"""Limit on the instances of all steps together, and the fewest epochs under that limit."""
 
 
 def with_length(config: TrainingConfig, data: WeakDataset) -> TrainingConfig:
-    """The configuration with the numbers of epochs and of groups in a step that it leaves open.
+    """The configuration with defaults for the numbers of epochs and of groups in a step.
 
-    A step takes about 128 instances of each kind, more of many (`usual_batch`). There are as many epochs as make 1,000
-    steps, within 20 and 100; fewer, 3 at least, where that would visit more than 5 million instances. What the
-    configuration says stays as it is.
+    A step has about 128 instances of each kind, more for large data (`usual_batch`). The number of epochs gives 1,000
+    steps, within 20 and 100; fewer, 3 at least, if that would visit more than 5 million instances. Values that the
+    configuration sets are kept.
 
     >>> import torch
     >>> from glws.kinds import Proportions
@@ -37,11 +37,11 @@ def with_length(config: TrainingConfig, data: WeakDataset) -> TrainingConfig:
 
 
 def _epochs(order: Order, data: WeakDataset) -> int:
-    """As many as make the usual number of steps, within the limits."""
+    """The number of epochs for the usual number of steps, within the limits."""
     steps = max(order.steps_per_epoch, 1)
     lengths = [len(groups.indices) / max(len(groups), 1) for groups in data.groups]
-    taken = sum(
+    per_step = sum(
         min(batch, size) * length for batch, size, length in zip(order.batch, order.sizes, lengths, strict=True)
     )
     wanted = min(max(math.ceil(STEPS / steps), FEWEST_EPOCHS), MOST_EPOCHS)
-    return min(wanted, max(int(MOST_VISITS / max(steps * taken, 1)), LEAST_EPOCHS))
+    return min(wanted, max(int(MOST_VISITS / max(steps * per_step, 1)), LEAST_EPOCHS))

@@ -19,7 +19,7 @@ from glws.inference._problem import skip_nan_check
 from glws.methods import AbstractMethod, Epoch, Progress, Setup, Step, default_method
 from glws.training._checkpoint import Snapshots
 from glws.training._config import TrainingConfig
-from glws.training._devices import DeviceInstances, batch_on, chosen_device, on_device, repeatable, seed_global
+from glws.training._devices import DeviceInstances, batch_on, chosen_device, on_device, reproducible, seed_global
 from glws.training._evaluate import AT_ONCE, Evaluation, Labeled
 from glws.training._graphs import ViewGraphs
 from glws.training._guard import collapse, implied_rates, imprecise
@@ -177,7 +177,7 @@ class Training:
     ) -> Fitted:
         """Trains to the end, or until a signal comes; from where the snapshots left off."""
         last = self.num_epochs * self.order.steps_per_epoch
-        with StopSignals() as stop, repeatable(self.device, self.config.deterministic), observer:
+        with StopSignals() as stop, reproducible(self.device, self.config.deterministic), observer:
             snapshots.restore(self)
             observer.started(self.step, last)
             while self.step < last:

@@ -1,4 +1,4 @@
-"""Averages over an epoch, kept as tensors so that a step waits for nothing and a checkpoint can hold them."""
+"""Averages over an epoch, stored as tensors so that no step syncs and a checkpoint can hold them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ PREDICTED, SEPARATOR = "predicted", ","
 
 
 class Meters:
-    """Sums of numbers by name, the steps they were noted in, and how often each class was predicted.
+    """Sums of numbers by name, the steps that added to them, and how often each class was predicted.
 
-    Numbers that are noted together are summed together, in one tensor with the number of steps at its end: a step of a
+    Numbers of one step are summed together, in one tensor with the number of steps at its end: a step of a
     small network is short, and each operation on a GPU takes its time.
     """
 
@@ -24,26 +24,26 @@ class Meters:
         self.reset()
 
     def reset(self) -> None:
-        """Nothing noted."""
+        """Reset all sums."""
         predicted = torch.zeros(self._num_classes, dtype=torch.float64, device=self._device)
         self.tensors = {PREDICTED: predicted}
 
     def note(self, notes: Mapping[str, Tensor], logits: Float[Tensor, "rows classes"]) -> None:
-        """The numbers of one step, and its predictions."""
+        """Add the numbers of one step, and its predictions."""
         self.add(tuple(notes), row_of(notes.values(), self._device), predicted_counts(logits))
 
     @torch.no_grad()
     def add(
         self, names: Sequence[str], row: Float[Tensor, "names_and_one"], predicted: Float[Tensor, "classes"]
     ) -> None:
-        """The same, summed up already: the numbers with a 1 at their end, and how often each class was predicted."""
+        """Add precomputed sums: the numbers with a 1 at their end, and how often each class was predicted."""
         key = SEPARATOR.join(names)
         if names:
             self.tensors[key] = self.tensors[key] + row if key in self.tensors else row.clone()
         self.tensors[PREDICTED] += predicted
 
     def means(self) -> dict[str, float]:
-        """The mean of each number over the steps in which it was noted, in the order of their names."""
+        """The mean of each number over the steps that added to it, sorted by name."""
         sums: dict[str, tuple[float, float]] = {}
         for key, row in self.tensors.items():
             if key != PREDICTED:
@@ -54,29 +54,29 @@ class Meters:
         return {name: total / count for name, (total, count) in sorted(sums.items())}
 
     def predicted_rates(self) -> Float[Tensor, "classes"]:
-        """How often each class was predicted."""
+        """The share of each class among the predictions."""
         counts = self.tensors[PREDICTED].cpu()
         return counts / counts.sum().clamp_min(1)
 
 
 @torch.no_grad()
 def row_of(values: Iterable[Tensor], device: torch.device) -> Float[Tensor, "names_and_one"]:
-    """Numbers as one row, with a 1 at its end: the step they are of.
+    """Numbers as one row, with a 1 at its end to count the step.
 
     >>> row_of([torch.tensor(0.5), torch.tensor(2)], torch.device("cpu"))
     tensor([0.5000, 2.0000, 1.0000], dtype=torch.float64)
     """
     here = [value.to(device) for value in values]
-    alike = here if len({value.dtype for value in here}) == 1 else [value.double() for value in here]
+    same_type = here if len({value.dtype for value in here}) == 1 else [value.double() for value in here]
     one = torch.ones(1, dtype=torch.float64, device=device)
-    return torch.cat([torch.stack(alike).double(), one]) if here else one
+    return torch.cat([torch.stack(same_type).double(), one]) if here else one
 
 
 @torch.no_grad()
 def predicted_counts(
     logits: Float[Tensor, "rows classes"], is_counted: Bool[Tensor, "rows"] | None = None
 ) -> Float[Tensor, "classes"]:
-    """How many rows have each class as their likeliest, of all rows or of some.
+    """The number of rows predicted as each class, of all rows or of some.
 
     >>> predicted_counts(torch.tensor([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]]), torch.tensor([True, True, False]))
     tensor([1., 1.], dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""The network as training uses it: in its precision, with its features, over the rows of all processes."""
+"""The network in training: its precision, its features, its outputs for the rows of all processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 class WithFeatures(nn.Module):
-    """A network that also gives the input of its last fully connected layer (its logits, if it has none)."""
+    """A network that also returns the input of its last fully connected layer."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -39,15 +39,15 @@ class WithFeatures(nn.Module):
         try:
             logits: Tensor = self.model(instances)
         finally:
-            for hook in hooks:  # nothing stays behind on a network that many of these may share
+            for hook in hooks:  # leave no hook on a network that many of these may share
                 hook.remove()
         return logits, (kept[-1] if kept else logits).flatten(1)
 
 
 class Forward:
-    """Answers of a network for the rows of all processes, from the instances of this one.
+    """Outputs of a network for the rows of all processes, from the instances of this one.
 
-    With `speed="graphs"` a network in training is replayed from CUDA graphs, where there is a GPU.
+    With `speed="graphs"` on a GPU, a network in training is replayed from CUDA graphs.
     """
 
     def __init__(self, model: nn.Module, config: TrainingConfig, device: torch.device, world: World) -> None:
@@ -60,7 +60,7 @@ class Forward:
         self._graphs = NetworkGraphs(model, self.call, self._precision) if is_replayed else None
 
     def begin_step(self) -> None:
-        """What was computed with gradient before is done with."""
+        """Release the results of earlier calls with gradient."""
         if self._graphs is not None:
             self._graphs.begin_step()
 
@@ -71,14 +71,14 @@ class Forward:
         return Outputs(self.world.gathered(own.logits), self.world.gathered(own.features))
 
     def outputs(self, instances: Tensor, weights: Mapping[str, Tensor] | None = None) -> Outputs:
-        """The same for one process, launched as it is written; with other weights, if they are given by their names."""
+        """Outputs of one process in an eager step; with other weights, if they are given by name."""
         logits, features = self._eager_step(laid_out(instances.to(self.dtype)), weights or {})
         return Outputs(logits.to(self.dtype), features.to(self.dtype))
 
     def settle(self, pieces: Iterable[Tensor]) -> None:
-        """Makes the statistics that batch norm remembers those of these instances under the weights as they are.
+        """Set the statistics of batch norm to those of these instances under the current weights.
 
-        Where there are none, they stay as they were; where there is no batch norm, nobody asks for any.
+        Without instances they stay unchanged; without batch norm nothing is computed.
         """
         some = (laid_out(piece.to(self.dtype)) for piece in pieces)
         is_normed = any(isinstance(module, _BatchNorm) for module in self.model.modules())
@@ -88,7 +88,7 @@ class Forward:
                 update_bn(chain([first], some), self.model)
 
     def _answers(self, instances: Tensor) -> tuple[Tensor, Tensor]:
-        # A graph has gradients for the weights alone.
+        # A graph has gradients of the weights only.
         if self._graphs is not None and self.model.training and len(instances) and not instances.requires_grad:
             return self._graphs(instances)
         return self._eager_step(instances, {})
@@ -101,19 +101,19 @@ class Forward:
             return answers
 
     def _precision(self) -> AbstractContextManager[Any]:
-        # Weights are cast anew in each call: a graph must not hold on to a cast of before.
+        # Weights are cast again in each call: a graph must not keep an earlier cast.
         return torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False) if self.is_half else nullcontext()
 
 
 def laid_out(instances: Tensor) -> Tensor:
-    """Images on a GPU with their channels last, which is what its convolutions are fastest with."""
+    """Images on a GPU in channels-last format, the fastest for its convolutions."""
     if instances.is_cuda and instances.ndim == 4:
         return instances.contiguous(memory_format=torch.channels_last)
     return instances
 
 
 def ready(model: Module, config: TrainingConfig, device: torch.device) -> Module:
-    """The network on its device, in the precision its weights are kept in."""
+    """The network on its device, in the precision of its stored weights."""
     dtype = torch.float64 if config.precision == "float64" else torch.float32
     model = model.to(device, dtype)
     if device.type == "cuda" and any(weight.ndim == 4 for weight in model.parameters()):
@@ -122,17 +122,17 @@ def ready(model: Module, config: TrainingConfig, device: torch.device) -> Module
 
 
 def averaged_copy(model: Module) -> Module:
-    """A copy to average into: the teacher at the start."""
+    """A copy to average into: the initial teacher."""
     copy = deepcopy(model)
     return copy.requires_grad_(False)
 
 
 @torch.no_grad()
 def average(copy: nn.Module, model: nn.Module, decay: float, step: int, warms_up: bool = True) -> None:
-    """copy ← decay · copy + (1 - decay) · model; where it warms up, less decay at first, to forget the start soon.
+    """copy ← decay · copy + (1 - decay) · model; with `warms_up` the decay is smaller at first.
 
-    Buffers (the statistics of batch norm) are taken as they are. They are not those of the averaged weights, which are
-    worked out where the average is evaluated (`Forward.settle`).
+    Buffers (the statistics of batch norm) are copied. They are not those of the averaged weights, which are computed
+    before the average is evaluated (`Forward.settle`).
     """
     weight = 1 - (min(decay, (1 + step) / (10 + step)) if warms_up else decay)
     averages: list[Tensor] = list(copy.parameters())
@@ -145,7 +145,7 @@ def average(copy: nn.Module, model: nn.Module, decay: float, step: int, warms_up
 
 @torch.no_grad()
 def number_of_features(model: nn.Module, instances: Tensor) -> int:
-    """How long the input of the last layer is, tried on one instance without a trace."""
+    """The length of the input of the last layer, from one instance, without side effects."""
     was_training = model.training
     tried = WithFeatures(deepcopy(model)).eval()
     features: Float[Tensor, "one features"] = tried(instances[:1])[1]

@@ -1,4 +1,4 @@
-"""Who watches a training: a progress bar, a log, TensorBoard, nobody."""
+"""Observers of a training: a progress bar, a log, TensorBoard, none."""
 
 from __future__ import annotations
 
@@ -13,31 +13,33 @@ from glws.training._stored import Cell
 
 
 class Observer:
-    """Is told how training goes, and does nothing about it; those who do, do it in a child."""
+    """Receives events of a training and ignores them; subclasses use them."""
 
     def __enter__(self) -> Observer:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
         pass
 
     def started(self, step: int, num_steps: int) -> None:
-        """Training begins, or goes on, at this step of so many."""
+        """Training starts or resumes at `step` of `num_steps`."""
 
     def stepped(self, step: int) -> None:
-        """So many steps are done."""
+        """`step` steps are done."""
 
     def epoch_ended(self, row: Mapping[str, float | int | str]) -> None:
-        """An epoch is over; the row is what the log says of it."""
+        """An epoch is over; the row is its line in the log."""
 
     def warned(self, message: str) -> None:
-        """Something is wrong, though training goes on; said once for epochs that follow each other."""
+        """A problem that does not stop training; reported once for consecutive epochs."""
 
 
 class TensorBoardMirror:
-    """Shows rows in TensorBoard too, where that is installed; whatever goes wrong there, the run goes on.
+    """Shows rows in TensorBoard too, if it is installed; a failure there does not stop the run.
 
-    The first failure is told to `report`, and nothing more is tried. After an interruption TensorBoard forgets the
+    The first failure goes to `report`, and later rows are not shown. After an interruption TensorBoard forgets the
     steps that are computed again.
     """
 
@@ -48,19 +50,19 @@ class TensorBoardMirror:
         self._is_broken = False
 
     def append(self, row: Mapping[str, Cell]) -> None:
-        """Shows the numbers of a row at its step."""
+        """Show the numbers of a row at its step."""
         if self._is_broken:
             return
         try:
             self._show(row)
         except ImportError:
-            self._is_broken = True  # it is not installed: nobody asked for it
-        except Exception as error:  # a convenience must not end a run of many hours
+            self._is_broken = True  # it is not installed, and optional
+        except Exception as error:  # a display must not end a run of many hours
             self._is_broken = True
             self._report(f"not shown in TensorBoard: {one_line(error)}")
 
     def close(self) -> None:
-        """Writes what is left."""
+        """Flush and close the writer."""
         if self._writer is not None and not self._is_broken:
             self._writer.close()
 

@@ -1,4 +1,4 @@
-"""Which groups a step takes: a function of the seed, the epoch and the step, and of nothing else."""
+"""The groups of each step, as a function of the seed, the epoch and the step only."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from glws.errors import ConfigError
 
 USUAL_INSTANCES, MOST_INSTANCES = 128, 4096
 MOST_STEPS = 400
-"""An epoch has no more steps than this by default, as long as a step takes no more than `MOST_INSTANCES`."""
+"""The default limit on steps per epoch, as long as a step has no more than `MOST_INSTANCES`."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """The groups of each step, for kinds of so many groups of which a step takes so many.
+    """The groups of each step, for given numbers of groups of each kind and batch sizes.
 
     An epoch passes once, in a new random order, through the kind that needs most steps, in batches whose sizes differ
-    by one at most. The other kinds go round: when one is through, it starts again in another order, wherever the epoch
-    is; so their batches are always full.
+    by one at most. The other kinds repeat: after a pass they start again in another order, anywhere in the
+    epoch; so their batches are always full.
 
     >>> order = Order(sizes=(5, 2), batch=(2, 1), seed=0)
     >>> order.steps_per_epoch, [[len(part) for part in order.groups(0, step)] for step in range(3)]
@@ -39,7 +39,7 @@ class Order:
 
     @classmethod
     def of(cls, data: WeakDataset, batch_size: int | Sequence[int] | None, seed: int) -> Order:
-        """For a data set; without a size the steps take as many groups of each kind as `usual_batch` says."""
+        """The order for a data set; the default batch size of each kind is `usual_batch`."""
         sizes = tuple(len(groups) for groups in data.groups)
         if batch_size is None:
             return cls(sizes, tuple(usual_batch(groups) for groups in data.groups), seed)
@@ -53,7 +53,7 @@ class Order:
 
     @cached_property
     def steps_per_epoch(self) -> int:
-        """How many steps the kind with most batches needs."""
+        """Number of steps of the kind with most batches."""
         return max((math.ceil(size / batch) for size, batch in zip(self.sizes, self.batch, strict=True)), default=0)
 
     def groups(self, epoch: int, step: int) -> list[Int[Tensor, "chosen"]]:
@@ -75,9 +75,9 @@ class Order:
 
 
 def usual_batch(groups: Groups) -> int:
-    """How many groups of a kind a step takes by default.
+    """The default number of groups of a kind in a step.
 
-    They have about 128 instances; or a 400th of all there are, up to 4,096, if these are more than 51,200.
+    They have about 128 instances; or a 400th of all, up to 4,096, if these are more than 51,200.
 
     >>> usual_batch(Groups.of(torch.arange(1000).view(100, 10))), usual_batch(Groups.singles(1_000_000))
     (13, 2500)

@@ -1,4 +1,4 @@
-"""`Predictor`: what a trained network says of instances, and of whole groups, read as its method reads it."""
+"""`Predictor`: the predictions of a trained network for instances and whole groups, by its method."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Predictor:
         return self.method.log_probs(self.outputs(instances).logits, self.state)
 
     def for_scores(self, instances: Tensor) -> Float[Tensor, "rows classes"]:
-        """The predictions that test scores are of: as if all classes were as frequent, where their shares are told."""
+        """The predictions for test scores: balanced over the classes if the class prior is given."""
         return balanced_posterior(self(instances), self.config.shares)
 
     @torch.no_grad()

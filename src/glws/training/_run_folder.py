@@ -377,7 +377,7 @@ def _mapping(value: Json, where: Path) -> dict[str, Json]:
 
 
 def environment(command: Sequence[str] | None = None) -> dict[str, Json]:
-    """Versions of what computes, git commit of the current folder (None outside of git), and the command line.
+    """Versions of packages, git commit of the current folder (None outside of git), and the command line.
 
     >>> sorted(environment(["glws", "train"]))
     ['command', 'git', 'versions']
@@ -388,7 +388,7 @@ def environment(command: Sequence[str] | None = None) -> dict[str, Json]:
 
 
 def git_state() -> Json:
-    """The commit of the current folder and whether tracked files differ from it, or None where there is no git."""
+    """The commit of the current folder and whether tracked files differ from it, or None without git."""
     commit, changes = _git("rev-parse", "HEAD"), _git("status", "--porcelain", "--untracked-files=no")
     if commit is None or changes is None:
         return None
@@ -401,14 +401,16 @@ def now() -> str:
 
 
 def _git(*arguments: str) -> str | None:
-    """What git says, without its taking locks or calling other programs; None when it says nothing useful."""
+    """The output of git, without locks or other programs; None if it fails."""
     command = ["git", "-c", "core.fsmonitor=false", *arguments]
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=GIT_SECONDS, env=environment, check=True)
+        process = subprocess.run(
+            command, capture_output=True, text=True, timeout=GIT_SECONDS, env=environment, check=True
+        )
     except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
         return None
-    return done.stdout.strip()
+    return process.stdout.strip()
 
 
 def _version(package: str) -> str | None:

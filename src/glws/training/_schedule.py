@@ -1,4 +1,4 @@
-"""The optimizer, and its learning rate as a function of the share of training that is over."""
+"""The optimizer, and its learning rate as a function of the completed share of training."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from glws.training._config import TrainingConfig
 
 
 def learning_rate(config: TrainingConfig, share: float) -> float:
-    """The rate when so much of training, from 0 to 1, is over.
+    """The learning rate at a completed share of training from 0 to 1.
 
     cosine: from the first to the final rate along half a cosine, again after each restart; the parts are equally long.
-    fixmatch: times cos(7π/16 · share). multistep: times `decay` at each milestone. During the `warm_up` it rises from
-    nothing to what it then would be.
+    fixmatch: times cos(7π/16 · share). multistep: times `decay` at each milestone. During the `warm_up` it rises
+    linearly from 0 to the rate of the schedule.
 
     >>> config = TrainingConfig(learning_rate=1.0, final_learning_rate=0.0)
     >>> [round(learning_rate(config, share), 3) for share in (0, 0.5, 1)]
@@ -43,7 +43,7 @@ def _without_warm_up(config: TrainingConfig, share: float) -> float:
 def build_optimizer(
     modules: Iterable[nn.Module], config: TrainingConfig, device: torch.device
 ) -> torch.optim.Optimizer:
-    """The optimizer of torch that the configuration names, over all weights that are trained."""
+    """The torch optimizer of the configuration, for all trainable weights."""
     parameters = [weight for module in modules for weight in module.parameters() if weight.requires_grad]
     matrices = [weight for weight in parameters if weight.ndim > 1]
     vectors = [weight for weight in parameters if weight.ndim <= 1]
@@ -60,13 +60,13 @@ def build_optimizer(
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """The rate of the next step."""
+    """Set the rate of the next step."""
     for group in optimizer.param_groups:
         group["lr"] = rate
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """What the optimizer remembers, by the number of the parameter and the name of the value."""
+    """The state of the optimizer, by the number of the parameter and the name of the value."""
     state = optimizer.state_dict()["state"]
     return {
         f"{number}.{name}": torch.as_tensor(value)
@@ -77,7 +77,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Puts back what `optimizer_tensors` gave, laid out in memory as the weights are: fused optimizers want that."""
+    """Restore the state of `optimizer_tensors`, in the memory format of the weights, as fused optimizers need."""
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():

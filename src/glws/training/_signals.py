@@ -1,4 +1,4 @@
-"""Being asked to stop: the step is finished and saved first; being asked twice ends it at once."""
+"""Stop signals: the first saves after the step, the second ends the process at once."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 
 class StopSignals:
-    """While it is entered, SIGTERM and SIGINT are noted in `received` instead of ending the process.
+    """In this context SIGTERM and SIGINT are stored in `received` instead of ending the process.
 
-    The second one ends it, with the exit status of a process that was killed by it. Outside the main thread, where
+    The second one ends it, with the exit status of a process killed by it. Outside the main thread, where
     Python allows no handlers, nothing changes.
     """
 
@@ -26,7 +26,9 @@ class StopSignals:
                 self._before[number] = signal.signal(number, self._note)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 

@@ -1,9 +1,9 @@
-"""Whole steps from CUDA graphs: of small networks the host would need many times as long to launch as the GPU to run.
+"""Whole steps from CUDA graphs, for networks whose kernels run faster than they are launched.
 
-Taking the instances, their views, the network, the objective and the gradient are recorded once for each shape of a
-batch. A step then packs what is new about it (which instances, in which groups, what is known of them) into one piece
-of memory, sends it in one journey, and replays. What is random is drawn from seeds that are set before each replay, so
-a replayed step learns what the same step learns when it is launched kernel by kernel.
+Loading the instances, their views, the network, the objective and the gradient are recorded once for each shape of a
+batch. A step then packs its inputs (instances, groups, weak labels) into one block of memory, copies it to the device
+at once, and replays. Random numbers come from seeds that are set before each replay, so a replayed step gives the same
+result as an eager step.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from glws.data import Batch, BatchPart
 from glws.data.augment import Views
 from glws.inference._problem import skip_nan_check
 from glws.methods import AbstractMethod, Outputs, Progress, Recordable, Recording, Step
-from glws.training._graphs import Replayed, padded_size, recorded, unnoticed
+from glws.training._graphs import GraphReplay, padded_size, recorded, restoring_state
 from glws.training._meters import predicted_counts, row_of
 from glws.training._network import Forward
 
@@ -29,7 +29,7 @@ ALIGNMENT = 16
 
 
 class StepMetrics(NamedTuple):
-    """What a step leaves for the log: names of numbers, the numbers with a 1 at their end, the predicted classes."""
+    """The metrics of a step: names of numbers, the numbers with a 1 at their end, the predicted classes."""
 
     names: tuple[str, ...]
     row: Tensor
@@ -39,7 +39,7 @@ class StepMetrics(NamedTuple):
 class StepGraphs:
     """Gradients of whole steps, one graph for each shape of a batch, of a method that can say what a step reads.
 
-    `values` are all instances, on the GPU. `teacher` is the moving average of the network, where there is one.
+    `values` are all instances, on the GPU. `teacher` is the moving average of the network, if there is one.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class StepGraphs:
         self._recorded: dict[Hashable, _Recorded] = {}
 
     def __call__(self, batch: Batch, progress: Progress, seed: Callable[[str], int]) -> StepMetrics | None:
-        """Sets the gradients of the network's weights; None where the step cannot be recorded, and nothing is done.
+        """Set the gradients of the network's weights; None without any effect if recording is impossible.
 
-        The instances of the batch are the numbers they have among all. `seed` gives the seed of each view.
+        The instances of the batch are indices into all instances. `seed` returns the seed of each view.
         """
         recording = self._method.recording(batch, progress)
         if recording is None or not all(form.is_capturable(self._values.device) for form in recording.forms):
@@ -90,8 +90,10 @@ class StepGraphs:
 
         for name in recording.views:
             generators[name] = torch.Generator(self._values.device)
-        made = unnoticed(self._network.model, self._values.device, lambda: Replayed(once, list(generators.values())))
-        return _Recorded(place, made, generators, names, list(learned.values()))
+        result = restoring_state(
+            self._network.model, self._values.device, lambda: GraphReplay(once, list(generators.values()))
+        )
+        return _Recorded(place, result, generators, names, list(learned.values()))
 
     def _step(self, inside: _Inside, aliases: dict[str, Tensor], generators: dict[str, torch.Generator]) -> Step:
         instances = self._values[inside.numbers]
@@ -108,32 +110,32 @@ class StepGraphs:
 
 
 def _clipped(step: Step, gradients: Sequence[Tensor], most: float) -> tuple[Tensor, ...]:
-    """The gradients, all together no longer than this."""
+    """The gradients, scaled down to a total norm of at most this."""
     norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(list(gradients))))
     step.note("gradient_norm", norm)
     return torch._foreach_mul(list(gradients), (most / (norm + 1e-6)).clamp_max(1.0))
 
 
-# ---------------------------------------------------------------- what is sent
+# ---------------------------------------------------------------- inputs of a graph
 
 
 def _arguments(batch: Batch, forms: Sequence[Recordable]) -> list[Tensor]:
-    """Everything about a step that the device has to be told, in shapes of which there are few."""
+    """All inputs of a step on the device, in few distinct shapes."""
     rows = len(batch.instances)
     padded = torch.arange(padded_size(rows))
-    told = [batch.instances[padded % rows], padded < rows]
+    values = [batch.instances[padded % rows], padded < rows]
     for part in batch.parts:
-        told += [_widened(part.rows), part.lengths]
-    return told + [value for form in forms for value in form.tensors()]
+        values += [_widened(part.rows), part.lengths]
+    return values + [value for form in forms for value in form.tensors()]
 
 
 def _widened(rows: Tensor) -> Tensor:
-    """The table of a batch with more columns, so that few widths occur; they hold row 0, as padding may."""
+    """The row numbers of a batch with more columns, so that few widths occur; padding is row 0."""
     return torch.nn.functional.pad(rows, (0, power_of_two(rows.shape[1]) - rows.shape[1]))
 
 
 class Packed:
-    """Tensors of fixed shapes in one piece of memory on a device, written in one journey.
+    """Tensors of fixed shapes in one block of memory on a device, written in one copy.
 
     >>> place = Packed([torch.zeros(3, dtype=torch.int64), torch.zeros(2, 2)], torch.device("cpu"))
     >>> place.fill([torch.arange(3), torch.eye(2)])
@@ -151,7 +153,7 @@ class Packed:
         self.views = list(self._viewed(self._memory, tensors))
 
     def fill(self, tensors: Sequence[Tensor]) -> None:
-        """Writes these values, of the shapes it was made for."""
+        """Write these values, of the same shapes."""
         is_far = self._memory.is_cuda
         packed = torch.empty(len(self._memory), dtype=torch.uint8, pin_memory=is_far)
         for place, tensor in zip(self._viewed(packed, tensors), tensors, strict=True):
@@ -163,12 +165,12 @@ class Packed:
             yield memory[place].view(tensor.dtype).view(tensor.shape)
 
 
-# ---------------------------------------------------------------- what is recorded
+# ---------------------------------------------------------------- the recorded step
 
 
 @dataclass(frozen=True, eq=False)
 class _Inside:
-    """A batch as the recorded step sees it: which instances, which of them are no padding, and their groups."""
+    """A batch inside the recorded step: its instances, their padding mask, and their groups."""
 
     numbers: Tensor
     is_real: Tensor
@@ -176,7 +178,7 @@ class _Inside:
 
     @classmethod
     def of(cls, views: Sequence[Tensor], batch: Batch, recording: Recording) -> _Inside:
-        """In these places, which `_arguments` fills."""
+        """The batch at these addresses, which `_arguments` fills."""
         left = iter(views)
         numbers, is_real = next(left), next(left)
         tables = [(next(left), next(left)) for _ in batch.parts]
@@ -190,16 +192,16 @@ class _Inside:
 
 @dataclass(frozen=True, eq=False)
 class _Recorded:
-    """One graph, the places it reads from, and the weights whose gradients it finds."""
+    """One graph, the addresses of its inputs, and the weights whose gradients it computes."""
 
     place: Packed
-    replay: Replayed
+    replay: GraphReplay
     generators: dict[str, torch.Generator]
     names: list[str]
     weights: list[Tensor]
 
     def __call__(self, arguments: Sequence[Tensor], seed: Callable[[str], int]) -> StepMetrics:
-        """The gradients are set, and stay until the next replay."""
+        """Set the gradients, which stay until the next replay."""
         self.place.fill(arguments)
         for name, generator in self.generators.items():
             generator.manual_seed(seed(name))
@@ -210,7 +212,7 @@ class _Recorded:
 
 
 def _shape(record: Any) -> Hashable:
-    """What two forms have in common that differ in the values of their tensors only."""
+    """The shape of a form, equal for forms that differ only in the values of their tensors."""
     values = [getattr(record, item.name) for item in fields(record)]
     return type(record), *(
         (value.shape, value.dtype) if isinstance(value, Tensor) else _shape(value) if is_dataclass(value) else value

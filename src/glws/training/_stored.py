@@ -32,10 +32,10 @@ from glws.errors import DataError, FileError
 # Plain values
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
-"""What a sealed file can hold."""
+"""The values that a checksummed file can hold."""
 
 FORMAT = 1
-"""Version of the files of a run; one that is later than this is refused, earlier ones are read forever."""
+"""Version of the files of a run; later versions are refused, earlier ones are always readable."""
 MAX_BYTES = 4 << 20
 MAX_DEPTH = 20
 HEAD, BEHIND = b'{"sha256": "', b'",'
@@ -46,7 +46,7 @@ BODY_START = len(HEAD) + 64 + len(BEHIND)
 def plain(value: object, where: str = "value") -> Json:
     """A copy of a value in the types of JSON; a `DataError` names the place of anything else.
 
-    Tuples become lists. Keys must be texts: JSON would turn the number 1 into "1" without a word.
+    Tuples become lists. Keys must be texts: JSON would silently turn the number 1 into "1".
 
     >>> plain({"betas": (0.9, 0.99), "steps": 3})
     {'betas': [0.9, 0.99], 'steps': 3}
@@ -61,9 +61,9 @@ def plain(value: object, where: str = "value") -> Json:
 def _plain(value: object, where: str, depth: int) -> Json:
     if value is None or isinstance(value, bool):
         return value
-    for kind in (int, float, str):
-        if isinstance(value, kind):
-            return kind(value)
+    for plain_type in (int, float, str):
+        if isinstance(value, plain_type):
+            return plain_type(value)
     if depth == 0:
         raise DataError(f"{where[:80]}...: nested more than {MAX_DEPTH} deep")
     if isinstance(value, Mapping):
@@ -80,25 +80,25 @@ def _key(key: object, where: str) -> str:
     return str(key)
 
 
-def write_checksummed(path: Path, kind: str, content: object, owner: str = "") -> None:
-    """Writes plain values with a checksum over every byte, atomically; `read_checksummed` gives them back.
+def write_checksummed(path: Path, purpose: str, content: object, owner: str = "") -> None:
+    """Write plain values with a checksum over every byte, atomically; `read_checksummed` returns them.
 
     Args:
-        path: where; the name is part of what is sealed, so that files cannot change places.
-        kind: what it is, for the reader ("checkpoint").
+        path: the file; its name is part of the checksummed content, so that files cannot change places.
+        purpose: the content in a word, for messages ("checkpoint").
         content: plain values (see `plain`); floats come back bit for bit.
-        owner: which run it belongs to; "" for none.
+        owner: the run it belongs to; "" for none.
     """
-    header = {"format": FORMAT, "kind": kind, "name": path.name, "owner": owner}
+    header = {"format": FORMAT, "kind": purpose, "name": path.name, "owner": owner}
     body = json.dumps({**header, "content": plain(content, path.name)}, indent=1)[1:].encode("ascii") + b"\n"
-    sealed = HEAD + hashlib.sha256(body).hexdigest().encode("ascii") + BEHIND + body
-    if len(sealed) > MAX_BYTES:
-        raise DataError(f"{path.name}: {len(sealed):,} bytes, at most {MAX_BYTES:,} are allowed; store it as tensors")
-    write_bytes(path, sealed, makes_folders=False)  # a folder that vanished is not begun anew
+    stored = HEAD + hashlib.sha256(body).hexdigest().encode("ascii") + BEHIND + body
+    if len(stored) > MAX_BYTES:
+        raise DataError(f"{path.name}: {len(stored):,} bytes, at most {MAX_BYTES:,} are allowed; store it as tensors")
+    write_bytes(path, stored, makes_folders=False)  # a folder that vanished is not created again
 
 
-def read_checksummed(path: Path, kind: str, owner: str = "") -> Json:
-    """The content of a sealed file, or a `FileError` of one line: damaged, cut off, exchanged, or too new.
+def read_checksummed(path: Path, purpose: str, owner: str = "") -> Json:
+    """The content of a checksummed file, or a one-line `FileError`: damaged, truncated, exchanged, or too new.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "facts.json"
@@ -106,28 +106,28 @@ def read_checksummed(path: Path, kind: str, owner: str = "") -> Json:
     >>> read_checksummed(path, "facts")
     {'lr': 0.1}
     """
-    sealed = read_bytes(path, MAX_BYTES)
-    _check_seal(path, sealed)
-    document = _parsed(path, sealed)
+    stored = read_bytes(path, MAX_BYTES)
+    _check_checksum(path, stored)
+    document = _parsed(path, stored)
     if not isinstance(document, dict) or "content" not in document:
-        raise FileError(f"{path}: no {kind} of glws: it has no content")
-    _check_header(path, document, {"kind": kind, "name": path.name, "owner": owner})
+        raise FileError(f"{path}: not a {purpose} of glws: it has no content")
+    _check_header(path, document, {"kind": purpose, "name": path.name, "owner": owner})
     content: Json = document["content"]
     return content
 
 
-def _check_seal(path: Path, sealed: bytes) -> None:
-    is_framed = sealed.startswith(HEAD) and sealed[HASH_PLACE.stop : BODY_START] == BEHIND
-    digest = hashlib.sha256(sealed[BODY_START:]).hexdigest().encode("ascii")
-    if not sealed:
+def _check_checksum(path: Path, stored: bytes) -> None:
+    is_framed = stored.startswith(HEAD) and stored[HASH_PLACE.stop : BODY_START] == BEHIND
+    digest = hashlib.sha256(stored[BODY_START:]).hexdigest().encode("ascii")
+    if not stored:
         raise FileError(f"{path}: damaged: it is empty")
-    if not is_framed or sealed[HASH_PLACE] != digest:
+    if not is_framed or stored[HASH_PLACE] != digest:
         raise FileError(f"{path}: damaged or changed: its content does not have the SHA-256 that it states")
 
 
-def _parsed(path: Path, sealed: bytes) -> Any:
+def _parsed(path: Path, stored: bytes) -> Any:
     try:
-        return json.loads(sealed)
+        return json.loads(stored)
     except RecursionError:
         raise FileError(f"{path}: not readable: nested too deep") from None
     except ValueError as error:
@@ -150,12 +150,12 @@ def _check_header(path: Path, document: Mapping[str, Any], expected: Mapping[str
 
 ENDING = ".safetensors"
 MAX_HEADER = 8 << 20
-"""Bytes of names and shapes that a file may have; enough for some hundred thousand tensors."""
+"""Limit on the bytes of names and shapes in a file; enough for some hundred thousand tensors."""
 HASH_IN_NAME = 12
 
 
 class TensorFile(NamedTuple):
-    """What has to be known of a file of tensors to trust it: its name in its folder, its size, its SHA-256."""
+    """The facts that identify a file of tensors: its name in its folder, its size, its SHA-256."""
 
     file: str
     size: int
@@ -163,7 +163,7 @@ class TensorFile(NamedTuple):
 
     @classmethod
     def read(cls, facts: Json, stem: str, where: Path) -> TensorFile:
-        """From the JSON beside it; the name must be one that `write_tensors` gives, so it cannot lead elsewhere."""
+        """The facts from the JSON beside it; the name must be one of `write_tensors`."""
         if isinstance(facts, dict) and set(facts) == set(cls._fields):
             name, size, digest = (facts[field] for field in cls._fields)
             is_named = isinstance(name, str) and re.fullmatch(
@@ -175,11 +175,11 @@ class TensorFile(NamedTuple):
 
 
 def write_tensors(folder: Path, stem: str, tensors: Mapping[str, Tensor]) -> TensorFile:
-    """Writes tensors to `STEM-HASH.safetensors` and says what to remember of it.
+    """Write tensors to `STEM-HASH.safetensors` and return the facts that identify the file.
 
-    The name carries the start of the SHA-256, so a file that some JSON refers to is only ever replaced by its equal.
-    Values, dtypes and shapes come back bit for bit; strides, sharing and devices do not: each tensor is stored by
-    itself, in row-major order, and comes back on the CPU.
+    The name contains the start of the SHA-256, so a referenced file is only ever replaced by an equal one.
+    Values, dtypes and shapes come back bit for bit; strides, sharing and devices do not: each tensor is stored
+    separately, in row-major order, and comes back on the CPU.
     """
     content = encoded(tensors)
     digest = hashlib.sha256(content).hexdigest()
@@ -189,14 +189,14 @@ def write_tensors(folder: Path, stem: str, tensors: Mapping[str, Tensor]) -> Ten
 
 
 def read_tensors(folder: Path, stored: TensorFile) -> dict[str, Tensor]:
-    """The tensors of a file, after its size, the length of its header and its SHA-256 were found right."""
+    """The tensors of a file, after checking its size, the length of its header and its SHA-256."""
     path = folder / stored.file
     _check_claims(path, stored.size)
     return decoded(read_verified(path, stored.size, stored.sha256), path)
 
 
 def verify_tensors(folder: Path, stored: TensorFile) -> None:
-    """`read_tensors` without the tensors: raises when the file is not what was written."""
+    """Raise unless the file has its size and checksum."""
     verify(folder / stored.file, stored.size, stored.sha256)
 
 
@@ -211,7 +211,7 @@ def encoded(tensors: Mapping[str, Tensor]) -> bytes:
 
 
 def decoded(content: bytes, path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file; names, offsets and shapes that do not fit its bytes are a `FileError`."""
+    """The tensors of a safetensors file; inconsistent names, offsets or shapes raise a `FileError`."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
@@ -219,7 +219,7 @@ def decoded(content: bytes, path: Path) -> dict[str, Tensor]:
         return dict(load(content))
     except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError, OverflowError, AssertionError) as error:
         what = one_line(error, 120)
-        raise FileError(f"{path}: no sound safetensors file: {type(error).__name__} {what}") from None
+        raise FileError(f"{path}: not a valid safetensors file: {type(error).__name__} {what}") from None
 
 
 def _name(name: object) -> str:
@@ -229,20 +229,20 @@ def _name(name: object) -> str:
 
 
 def _dense(tensor: Tensor) -> Tensor:
-    """A copy of its own on the CPU, in row-major order; a clone also carries out lazy conjugates and negatives."""
+    """A contiguous copy on the CPU; a clone also applies lazy conjugates and negatives."""
     import torch
 
     return tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
 
 
 def _check_claims(path: Path, size: int) -> None:
-    """Refuses what cannot be a file of tensors before anything is allocated for it."""
+    """Refuse a file that cannot hold these tensors before anything is allocated for it."""
     memory = physical_memory()
     if memory is not None and size > memory:
         raise FileError(f"{path}: it claims {size:,} bytes, this machine has {memory:,} bytes of memory")
     header = int.from_bytes(read_start(path, 8), "little")
     if header > min(MAX_HEADER, size - 8):
-        raise FileError(f"{path}: no sound safetensors file: its header claims {header:,} of its {size:,} bytes")
+        raise FileError(f"{path}: not a valid safetensors file: its header claims {header:,} of its {size:,} bytes")
 
 
 # Metrics
@@ -255,7 +255,7 @@ MAX_ROW = 1 << 20
 
 
 class Mark(NamedTuple):
-    """A place in the log: how many rows and bytes lie before it, and their SHA-256."""
+    """A place in the log: the number of rows and bytes before it, and their SHA-256."""
 
     rows: int
     bytes: int
@@ -263,7 +263,7 @@ class Mark(NamedTuple):
 
     @classmethod
     def read(cls, facts: Json) -> Mark:
-        """From the facts of a checkpoint; None is the beginning."""
+        """The mark of a checkpoint's facts; None is the beginning."""
         if facts is None:
             return BEGINNING
         if isinstance(facts, dict) and set(facts) == set(cls._fields):
@@ -277,14 +277,14 @@ BEGINNING = Mark(0, 0, hashlib.sha256().hexdigest())
 
 
 class MetricsLog:
-    """The rows of a run, in `metrics.jsonl` as they come and in `metrics.csv` when asked.
+    """The rows of a run, in `metrics.jsonl` as they are added and in `metrics.csv` on request.
 
-    A checkpoint keeps the `mark` of the moment it is made. A run that goes on from that checkpoint first goes back to
-    the mark: what was written after it is cut off (it will be computed again), what was written before it is checked.
-    So the files of an interrupted run end up equal, bit for bit, to those of an undisturbed one.
+    A checkpoint stores the `mark` of its time. A run that resumes from that checkpoint first goes back to the mark:
+    rows after it are removed (they will be computed again), rows before it are verified. So the files of an interrupted
+    run end up equal, bit for bit, to those of an undisturbed one.
 
     Numbers come back bit for bit; those that are not finite are written as Python does (NaN, Infinity). Reading does
-    not change the file; a row that a killed process left unfinished is not seen.
+    not change the file; an unfinished row of a killed process is ignored.
 
     >>> import tempfile
     >>> log = MetricsLog(Path(tempfile.mkdtemp()))
@@ -302,7 +302,7 @@ class MetricsLog:
         self._place: tuple[int, int, hashlib._Hash] | None = None
 
     def append(self, row: Mapping[str, Cell]) -> None:
-        """Adds a row; where the disk is full the log stays as it was."""
+        """Append a row; if the disk is full, the log stays unchanged."""
         line = json.dumps(_checked(row)).encode("ascii") + b"\n"
         rows, size, digest = self._end()
         append_bytes(self.path, line, size)
@@ -310,20 +310,20 @@ class MetricsLog:
         self._place = (rows + 1, size + len(line), digest)
 
     def mark(self) -> dict[str, Json]:
-        """The place of the last row, for the facts of a checkpoint; the rows before it are on the disk then."""
+        """The place after the last row, for a checkpoint; all rows are then on disk."""
         rows, size, digest = self._end()
         sync_file(self.path)
         return {**Mark(rows, size, digest.hexdigest())._asdict()}
 
     def rewind(self, facts: Json) -> None:
-        """Cuts the log back to a mark (None: to the beginning), after checking all that lies before it."""
+        """Cut the log back to a mark (None: to the beginning), after verifying all rows before it."""
         place = Mark.read(facts)
         digest = self._verified(place)
         truncate_file(self.path, place.bytes)
         self._place = (place.rows, place.bytes, digest)
 
     def verify(self, facts: Json) -> None:
-        """Raises a `FileError` unless the rows before a mark are as they were then; changes nothing."""
+        """Raise a `FileError` unless the rows before a mark are unchanged; changes nothing."""
         self._verified(Mark.read(facts))
 
     def rows(self) -> list[Row]:
@@ -339,7 +339,7 @@ class MetricsLog:
         return found
 
     def write_csv(self) -> None:
-        """Writes all rows as a table: a column for each name, in the order in which they first appear."""
+        """Write all rows as a table: a column for each name, in the order of first appearance."""
         rows = self.rows()
         names = list(dict.fromkeys(name for row in rows for name in row))
         text = io.StringIO()
@@ -349,7 +349,7 @@ class MetricsLog:
         write_text(self.csv_path, text.getvalue() if names else "", makes_folders=False)
 
     def _end(self) -> tuple[int, int, hashlib._Hash]:
-        """Rows, bytes and running hash of the whole log, which is begun if there is none."""
+        """Rows, bytes and running hash of the whole log, which is created if it does not exist."""
         if self._place is None and not self.path.exists():
             write_bytes(self.path, b"")
         if self._place is None:
@@ -361,7 +361,7 @@ class MetricsLog:
         return self._place
 
     def _verified(self, place: Mark) -> hashlib._Hash:
-        """The running hash of what lies before a mark, if it is the right one."""
+        """The running hash of the log before a mark, if it is correct."""
         if place == BEGINNING and not self.path.exists():
             write_bytes(self.path, b"")
         with self._reading() as file:
@@ -383,12 +383,12 @@ class MetricsLog:
         try:
             return _checked(json.loads(line))
         except (ValueError, RecursionError, DataError):
-            raise FileError(f"{self.path}: damaged: line {number} is no row of metrics") from None
+            raise FileError(f"{self.path}: damaged: line {number} is not a row of metrics") from None
 
 
 def _checked(row: object) -> Row:
     if not isinstance(row, Mapping) or not row:
-        raise DataError(f"a row of metrics is a mapping of names to values, found {str(row)[:80]!r}")
+        raise DataError(f"a row of metrics must be a mapping of names to values, found {str(row)[:80]!r}")
     for name, value in row.items():
         if not isinstance(name, str) or not (value is None or isinstance(value, bool | int | float | str)):
             found = type(value).__name__

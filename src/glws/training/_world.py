@@ -1,4 +1,4 @@
-"""`World`: the processes that train together. Each computes its share of the rows; all know the answers of all."""
+"""`World`: the processes that train together. Each computes a share of the rows; all receive all outputs."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ TIMEOUT = 60.0
 class World:
     """This process among `size` of them.
 
-    The network runs on the rows that are this process's own; its outputs, small beside the work, are handed round, and
-    every process computes the loss of the whole batch from the outputs of all rows, with gradients through its own. So
-    the sum of the processes' gradients is the gradient of the batch: whatever the loss does with means, however ragged
-    the groups, and however uneven the shares.
+    The network runs on the rows of this process; its outputs, which are small, are gathered, and every process computes
+    the loss of the whole batch from the outputs of all rows, with gradients through its own. So the sum of the
+    processes' gradients is the gradient of the batch: whatever the loss does with means, however ragged the groups, and
+    however uneven the shares.
 
-    `bounds` are the numbers of the instances at which the parts of the processes begin, where each has loaded only its
-    own; without them the rows of each batch are shared out evenly.
+    `bounds` are the instance numbers at which the parts of the processes begin, if each has loaded only its
+    own; by default the rows of each batch are divided evenly.
     """
 
     rank: int = 0
@@ -41,34 +41,34 @@ class World:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process writes what is written once."""
+        """Whether this process writes the shared output."""
         return self.rank == 0
 
     def share(self, numbers: Int[Tensor, "rows"]) -> slice:
-        """Which of the sorted instance numbers are this process's own."""
+        """The slice of the sorted instance numbers that belongs to this process."""
         if self.bounds is None:
             return slice(self.rank * len(numbers) // self.size, (self.rank + 1) * len(numbers) // self.size)
         edges = torch.searchsorted(numbers, torch.tensor(self.bounds), right=False).tolist()
         return slice(edges[self.rank], edges[self.rank + 1])
 
     def gathered(self, own: Float[Tensor, "own *rest"]) -> Float[Tensor, "rows *rest"]:
-        """The rows of all processes, in order; the gradient goes to one's own."""
+        """The rows of all processes, in order; the gradient goes to those of this process."""
         if self.size == 1:
             return own
         rows: Tensor = _Gathered.apply(own, self)  # type: ignore[no-untyped-call]
         return rows
 
     def sum_gradients(self, modules: Iterable[nn.Module]) -> None:
-        """Adds up the gradients of all processes, in one message."""
+        """Sum the gradients of all processes, in one message."""
         if self.size == 1:
             return
         weights = [weight for module in modules for weight in module.parameters() if weight.requires_grad]
         for weight in weights:
-            if weight.grad is None:  # a process without rows has nothing to add
+            if weight.grad is None:  # a process without rows has no gradient
                 weight.grad = torch.zeros_like(weight)
         gradients = [weight.grad for weight in weights if weight.grad is not None]
         flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
-        with _talking():
+        with _communication_errors():
             dist.all_reduce(flat)
         totals = torch.split(flat, [gradient.numel() for gradient in gradients])
         for gradient, total in zip(gradients, totals, strict=True):
@@ -78,20 +78,20 @@ class World:
         """The sum over all processes of a tensor on the CPU."""
         total = own.clone()
         if self.size > 1:
-            with _talking():
+            with _communication_errors():
                 dist.all_reduce(total)
         return total
 
-    def told(self, number: int) -> int:
-        """The number that the first process gives, for all."""
+    def broadcast(self, number: int) -> int:
+        """The number of the first process, on all processes."""
         return int(self.summed(torch.tensor(number if self.is_first else 0)))
 
     def any(self, is_so: bool) -> bool:
-        """Whether it is so in any of the processes."""
+        """Whether it holds in any of the processes."""
         return is_so if self.size == 1 else bool(self.summed(torch.tensor(int(is_so))) > 0)
 
     def wait(self) -> None:
-        """Until all processes are here."""
+        """Wait until all processes are here."""
         self.summed(torch.zeros(()))
 
 
@@ -102,7 +102,7 @@ class _Gathered(torch.autograd.Function):
         padded = own.new_zeros(max(counts), *own.shape[1:])
         padded[: len(own)] = own
         pieces = [torch.empty_like(padded) for _ in counts]
-        with _talking():
+        with _communication_errors():
             dist.all_gather(pieces, padded)
         context.first, context.number = sum(counts[: world.rank]), len(own)
         return torch.cat([piece[:count] for piece, count in zip(pieces, counts, strict=True)])
@@ -113,7 +113,7 @@ class _Gathered(torch.autograd.Function):
 
 
 def _counts(own: int, world: World) -> list[int]:
-    """How many rows each process has."""
+    """The number of rows of each process."""
     counts = torch.zeros(world.size, dtype=torch.int64)
     counts[world.rank] = own
     found: list[int] = world.summed(counts).tolist()
@@ -121,8 +121,8 @@ def _counts(own: int, world: World) -> list[int]:
 
 
 @contextmanager
-def _talking() -> Iterator[None]:
-    """A process that has ended, does not answer, or cannot be reached, is one line."""
+def _communication_errors() -> Iterator[None]:
+    """Turn errors of communication, such as an ended or unreachable process, into one line."""
     try:
         yield
     except RuntimeError as error:
@@ -138,9 +138,9 @@ def _talking() -> Iterator[None]:
 
 
 def join_world(timeout: float = TIMEOUT) -> World:
-    """The processes that `torchrun` started, or this one alone.
+    """The processes that `torchrun` started, or only this one.
 
-    Tensors on GPUs travel by nccl, others by gloo. A process that waits for another longer than `timeout` seconds gives
+    Tensors on GPUs use nccl, others gloo. A process that waits for another longer than `timeout` seconds gives
     up: with gloo that is a `RunError`, with nccl torch ends the process.
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
@@ -161,23 +161,23 @@ def join_world(timeout: float = TIMEOUT) -> World:
 
 
 def _bind_defaults() -> None:
-    """Loads the functions of torch that take the group of all processes as a default, before there is one.
+    """Load the functions of torch that have the process group as a default, before it exists.
 
-    Loaded later, as the optimizers of torch do, they would hold the group for good. Its threads would then outlive
-    `leave_world`, and one that lets go of its last tensor while Python ends aborts the process.
+    Loaded later, as the optimizers of torch do, they would keep the group alive. Its threads would then outlive
+    `leave_world`, and one that releases its last tensor while Python exits aborts the process.
     """
     import torch.distributed.nn  # noqa: F401
 
 
 def leave_world() -> None:
-    """Ends the work with other processes, if there was any, and the threads that did it."""
+    """End the communication with other processes, if any, and its threads."""
     if dist.is_available() and dist.is_initialized():
         dist.destroy_process_group()
 
 
 @contextmanager
 def joined_world(timeout: float = TIMEOUT) -> Iterator[World]:
-    """The processes to train with, for as long as it takes; they are left however it ends."""
+    """A context with the processes to train with, which are left on exit."""
     world = join_world(timeout)
     try:
         yield world

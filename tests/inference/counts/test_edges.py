@@ -160,13 +160,13 @@ def test_importing_counts_does_not_import_the_compiler() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"method": "guess"}, "method must be one of auto, compiled, characteristic, recursion; got 'guess'"),
-        ({"lengths": torch.tensor([3])}, r"lengths must lie in 0\.\.2; got 3\.\.3"),
-        ({"log_one": torch.zeros(1, 3)}, r"must be \[problems, instances\].*got \[1, 2\], \[1, 3\] and \[1\]"),
-        ({"weights": Weighted(torch.zeros(1, 2))}, "2 instances need 3 columns of log-weights; got 2"),
+        ({"method": "guess"}, "method must be one of auto, compiled, characteristic, recursion; found 'guess'"),
+        ({"lengths": torch.tensor([3])}, r"lengths must be in 0\.\.2; found 3\.\.3"),
+        ({"log_one": torch.zeros(1, 3)}, r"must be \[problems, instances\].*found \[1, 2\], \[1, 3\] and \[1\]"),
+        ({"weights": Weighted(torch.zeros(1, 2))}, "2 instances need 3 columns of log-weights; found 2"),
         (
             {"log_zero": torch.zeros(1, 2).half(), "log_one": torch.zeros(1, 2).half()},
-            "float32 or float64; got torch.float16",
+            "float32 or float64; found torch.float16",
         ),
     ],
 )

@@ -15,7 +15,7 @@ from benchmarks.joint_coverage import random_case, true_errors
 from glws.inference import STATE_BUDGET, JointCounts, infer_two
 from glws.inference._joint import exact, live
 from glws.inference._joint.exact import exact_posterior
-from glws.inference._joint.groups import gathered
+from glws.inference._joint.groups import gather_columns
 from glws.inference._joint.limits import LIVE_BUDGET, NEGLIGIBLE, PRUNED
 from glws.inference._joint.live import live_posterior, log_num_live
 from glws.inference._joint.tilting import tilted
@@ -32,7 +32,7 @@ def sharp_batch(seed: int, groups: int, instances: int, classes: int, scale: flo
 @pytest.mark.parametrize("seed", range(8))
 def test_the_live_count_vectors_give_the_answer_of_all_count_vectors(seed: int) -> None:
     case = random_case(seed, {2: 60, 3: 40, 5: 20, 10: 12})
-    groups, _ = gathered(case.log_probs, case.counts, case.lengths)
+    groups, _ = gather_columns(case.log_probs, case.counts, case.lengths)
     truth = exact_posterior(groups)
     found = live_posterior(groups, tilted(groups), NEGLIGIBLE, LIVE_BUDGET)
     possible = truth[0] > -torch.inf
@@ -45,7 +45,7 @@ def test_the_live_count_vectors_give_the_answer_of_all_count_vectors(seed: int) 
 def test_what_is_pruned_is_bounded(share: float) -> None:
     for seed in range(6):
         case = random_case(100 + seed, {2: 60, 3: 40, 5: 20, 10: 12})
-        groups, _ = gathered(case.log_probs, case.counts, case.lengths)
+        groups, _ = gather_columns(case.log_probs, case.counts, case.lengths)
         found = live_posterior(groups, tilted(groups), share, LIVE_BUDGET)
         answered = found.error < torch.inf
         error = (found.marginals - exact_posterior(groups)[1]).abs().flatten(1).amax(1)
@@ -56,7 +56,7 @@ def test_sharp_groups_beyond_the_limit_of_all_count_vectors_are_exact() -> None:
     log_probs, counts, lengths = sharp_batch(1, 4, 40, 8, 30.0)
     assert ((counts + 1).prod(1) > STATE_BUDGET).all()
     answer = glws.infer(log_probs, JointCounts(counts), lengths)
-    groups, classes = gathered(log_probs, counts, lengths)
+    groups, classes = gather_columns(log_probs, counts, lengths)
     truth = exact_posterior(groups)
     found = answer.marginals.gather(2, classes[:, None].expand(-1, 40, -1))
     assert answer.error is None
@@ -169,7 +169,7 @@ def test_without_a_compiler_large_groups_are_approximate(monkeypatch: pytest.Mon
 
 def test_too_many_live_count_vectors_are_foreseen() -> None:
     counts, lengths = torch.tensor([[40] * 5, [4] * 5]), torch.tensor([200, 20])
-    groups, _ = gathered(random_log_probs(10, 2, 200, 5, 1.0), counts, lengths)
+    groups, _ = gather_columns(random_log_probs(10, 2, 200, 5, 1.0), counts, lengths)
     many, few = log_num_live(groups, tilted(groups), NEGLIGIBLE).exp().tolist()
     assert many > 1e7
     assert few == pytest.approx(5.0**5)
@@ -179,7 +179,7 @@ def test_there_is_no_room_for_more_states_than_were_allowed(by_labelings: Any) -
     """The same room serves group after group, also after one that did not fit."""
     counts, lengths = torch.tensor([[5, 5, 5], [2, 2, 1]]), torch.tensor([15, 5])
     log_probs = random_log_probs(11, 2, 15, 3, 0.5)
-    groups, _ = gathered(log_probs, counts, lengths)
+    groups, _ = gather_columns(log_probs, counts, lengths)
     point = tilted(groups)
     found = live_posterior(groups, point._replace(marginals=point.marginals), NEGLIGIBLE, 150)
     assert found.error.tolist() == [float("inf"), 0.0]

@@ -14,7 +14,7 @@ import glws
 from glws.inference import Exactly, JointCounts, count_posterior
 from glws.inference._joint import exact
 from glws.inference._joint.arithmetic import LINEAR, LOGS
-from glws.inference._joint.groups import gathered, shares
+from glws.inference._joint.groups import gather_columns, shares
 from glws.inference._joint.layers import layer_posterior
 
 SHAPES = [(2, 6), (3, 6), (4, 5), (5, 5), (5, 6)]
@@ -103,7 +103,7 @@ def test_two_classes_equal_the_count_engine(length: int, shift: float, way: str)
 def test_all_recursions_agree_on_larger_groups() -> None:
     """Compiled, layer by layer, and in logarithms, with up to 5,000 count vectors, all sizes in one batch."""
     potentials, lengths, counts = random_batch(9, 30, 14, 6)
-    groups, _ = gathered(potentials, counts, lengths)
+    groups, _ = gather_columns(potentials, counts, lengths)
     log_sums, weights = shares(groups.potentials, groups.is_real)
     mass, compiled = exact._compiled(weights, groups)
     for numbers, given in ((LINEAR, weights), (LOGS, groups.potentials)):

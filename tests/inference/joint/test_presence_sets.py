@@ -14,7 +14,7 @@ import glws
 from glws.inference import MAX_SET, PresenceSet
 from glws.inference._joint import subsets
 from glws.inference._joint.arithmetic import LINEAR
-from glws.inference._joint.groups import gathered, shares
+from glws.inference._joint.groups import gather_columns, shares
 
 TOLERANCE = 1e-10  # float64; rounding of sums of positive terms
 
@@ -70,7 +70,7 @@ def test_short_groups_and_empty_sets(way: str) -> None:
 def test_compiled_and_plain_agree_on_larger_sets() -> None:
     potentials, lengths, present = random_batch(4, 12, 30, 10, 3.0)
     lengths = lengths.clamp_min(10)
-    groups, _ = gathered(potentials, present.long(), lengths)
+    groups, _ = gather_columns(potentials, present.long(), lengths)
     weights = groups._replace(potentials=shares(groups.potentials, groups.is_real)[1])
     compiled, plain = subsets._compiled(weights), subsets.plain(weights, LINEAR)
     assert (compiled[0] / plain[0] - 1.0).abs().max() <= 1e-11
@@ -131,7 +131,7 @@ def test_the_automaton_has_a_state_for_each_subset() -> None:
 def test_a_set_too_large_is_refused_unless_it_is_impossible_anyway() -> None:
     present = torch.ones(2, MAX_SET + 1, dtype=torch.bool)
     potentials = torch.zeros(2, MAX_SET + 1, MAX_SET + 1)
-    with pytest.raises(glws.errors.DataError, match="group 1: a set of 13 classes is more than the 12"):
+    with pytest.raises(glws.errors.DataError, match="group 1: a set of 13 classes is larger than 12"):
         PresenceSet(present).solve(potentials, torch.tensor([3, MAX_SET + 1]))
     assert PresenceSet(present).solve(potentials, torch.tensor([3, 4]))[0].tolist() == [-torch.inf] * 2
     with pytest.raises(glws.errors.DataError, match=r"present must be \[2 groups, 13 classes\]"):

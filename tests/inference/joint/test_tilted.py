@@ -12,7 +12,7 @@ from torch.nn.functional import one_hot
 
 import glws
 from glws.inference import STATE_BUDGET, Exactly, JointCounts, count_posterior
-from glws.inference._joint.groups import gathered
+from glws.inference._joint.groups import gather_columns
 from glws.inference._joint.tilting import tilted
 
 pytestmark = pytest.mark.slow
@@ -71,7 +71,7 @@ def test_the_likelihood_is_within_its_bounds(scale: float) -> None:
     """Dual + log M(n) <= log Z <= dual, M the multinomial law of mean n: both the exact one and the approximation."""
     log_probs, lengths = random_log_probs(3, 50, 9, 4, scale), torch.full((50,), 9)
     counts = uniform_counts(3, 50, 9, 4)
-    dual = tilted(gathered(log_probs, counts, lengths)[0]).dual
+    dual = tilted(gather_columns(log_probs, counts, lengths)[0]).dual
     n = counts.double()
     log_alike = math.lgamma(10) - torch.lgamma(n + 1).sum(1) + torch.special.xlogy(n, n / 9.0).sum(1)
     slack = 1e-9 * (1.0 + dual.abs())
@@ -153,6 +153,6 @@ def test_the_gradient_is_that_of_the_leading_term() -> None:
     base, step, lengths = log_probs.detach(), 1e-6, torch.tensor([30, 30])
     moved = base.clone()
     moved[:, 4, 2] += step
-    duals = [tilted(gathered(given, form.counts, lengths)[0]).dual for given in (base, moved)]
+    duals = [tilted(gather_columns(given, form.counts, lengths)[0]).dual for given in (base, moved)]
     by_class = answer.marginals[:, 4, 2]
     assert ((duals[1] - duals[0]) / step - by_class).abs().max() < 1e-5  # second order in the step

@@ -1,3 +1,3 @@
-"""The constraint language: what a person would write about the labels of a group, read safely."""
+"""The constraint language: rules about the labels of a group, parsed safely."""
 
 from glws.automata._language.compiler import constraint as constraint

@@ -1,4 +1,4 @@
-"""`constraint`: from what a person would write about the labels of a group to the smallest automaton that says it."""
+"""`constraint`: compile a rule about the labels of a group to a minimal automaton."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from glws.automata._language.tree import (
     WHOLE,
     And,
     Choice,
+    ClassLabel,
     Clock,
     Constant,
     Counting,
     Distinct,
     Extreme,
     Formula,
-    Known,
     Label,
     Linear,
     Not,
@@ -55,10 +55,10 @@ def constraint(
     max_states: int = STATE_BUDGET,
     values: Mapping[str, Sequence[float]] | None = None,
 ) -> Automaton:
-    """The labelings of which the text is true, as a minimal (hence unambiguous) deterministic automaton.
+    """The labelings that satisfy the text, as a minimal (hence unambiguous) deterministic automaton.
 
-    `classes` is how many there are, or their names; the text may use names, quoted where they are no identifiers or
-    mean something else (`count("hot dog")`), and numbers. Conditions are combined with `and`, `or`, `not`, `->` (if
+    `classes` is their number, or their names; the text may use names, quoted if they are not identifiers or have
+    another meaning (`count("hot dog")`), and numbers. Conditions are combined with `and`, `or`, `not`, `->` (if
     the first then the second), parentheses and `... if ... else ...`; comparisons may be chained.
 
     - Counts: `count(1)`, `count({cat, dog})`, `count(y != 0)`, `length`, and sums and multiples of these, compared:
@@ -76,16 +76,16 @@ def constraint(
       said of the first label, what looks back of the last one.
     - `regex("0*1+0*")`, see `from_regex`; `True`, `False`.
 
-    A group may be too short for `y[3]`. What is said about a label that does not exist is undefined, neither true nor
-    false, and only what is true is accepted: neither `y[3] == 1` nor `not y[3] == 1` accepts a group of two, but
+    A group may be too short for `y[3]`. A statement about a label that does not exist is undefined, neither true nor
+    false, and only true statements are accepted: neither `y[3] == 1` nor `not y[3] == 1` accepts a group of two, but
     `length <= 3 or y[3] == 1` does. A number lacks its digits in the same way, and so do the extremes of no labels;
     sums and counts are of the labels that exist.
 
-    `majority`, shares of `length`, the difference of two counts, and slices that count from the end are about groups of
-    one length: they need `length=`. Given, it is put in for `length` and for negative indices. The result then says
-    what the text says about labelings of that length; it is not restricted to them.
+    `majority`, shares of `length`, the difference of two counts, and slices that count from the end depend on the
+    length of the group: they need `length=`. It replaces `length` and negative indices. The result then holds for
+    labelings of that length; it is not restricted to them.
 
-    A text that cannot be read, or whose automaton would need more than `max_states` states on the way, raises
+    An invalid text, or one whose automaton needs more than `max_states` states during construction, raises
     `ConstraintError`: what is wrong, the text, and a caret under the place.
 
     >>> constraint("count(cat) >= 1 and not any(dog)", ["cat", "dog", "bird"]).accepts([0, 2])
@@ -112,14 +112,14 @@ def constraint(
 
 def _check_arguments(classes: int | Sequence[str], length: int | None) -> None:
     if isinstance(classes, str):
-        raise ConstraintError(f"classes is a number or a list of names, found the text {classes!r}")
+        raise ConstraintError(f"classes must be a number or a list of names, found the text {classes!r}")
     if isinstance(classes, int):
         if classes < 1:
             raise ConstraintError(f"there must be at least one class, found classes={classes}")
     elif not classes or len(set(classes)) < len(classes):
-        raise ConstraintError(f"the names of the classes must be given, each once; found {list(classes)}")
+        raise ConstraintError(f"class names must be distinct and at least one; found {list(classes)}")
     if length is not None and length < 0:
-        raise ConstraintError(f"the length of a group is at least 0, found length={length}")
+        raise ConstraintError(f"length must be at least 0, found length={length}")
 
 
 def _tables(values: Mapping[str, Sequence[float]], classes: int | Sequence[str]) -> dict[str, Weights]:
@@ -142,16 +142,16 @@ Memo = TypeVar("Memo", bound=Hashable)
 
 
 class _Memory(NamedTuple):
-    """What has to be remembered of the labels read, when every label is compared with those at some positions."""
+    """The state of a comparison of every label with those at some positions."""
 
     position: int
-    known: tuple[int, ...]  # the labels at those positions
-    waiting: frozenset[int]  # labels read before all of those are known
-    holds: bool  # the verdict on the others
+    labels: tuple[int, ...]  # the labels read at those positions
+    waiting: frozenset[int]  # labels read before all of those
+    holds: bool  # whether the formula holds for the others
 
 
 class _Compiler:
-    """Turns formulas into minimal automata, each once."""
+    """Compiles formulas to minimal automata, each once."""
 
     def __init__(self, text: str, classes: int | Sequence[str], max_states: int) -> None:
         self.text = text
@@ -161,14 +161,14 @@ class _Compiler:
         self.done: dict[tuple[Formula, bool], Automaton] = {}
 
     def language(self, formula: Formula, wanted: bool) -> Automaton:
-        """The labelings of which the formula is true (`wanted`), or false: where it is undefined it is neither."""
+        """The labelings of which the formula is true (`wanted`) or false; undefined ones are in neither."""
         key = (formula, wanted)
         if key not in self.done:
             try:
                 self.done[key] = self._built(formula, wanted)
             except StateBudgetError as error:
                 message = (
-                    f"this needs more than {self.max_states:,} states and was stopped there; "
+                    f"this needs more than {self.max_states:,} states; "
                     "simplify it, give length= if it counts from the end, or raise max_states"
                 )
                 raise TextError(message, self.text, formula.column) from error
@@ -234,7 +234,7 @@ class _Compiler:
             raise TextError(message, self.text, formula.column)
 
     def _along(self, span: Span, start: Memo, read: Callable[[Memo, int], Memo | None]) -> Automaton:
-        """Reads the labels at the positions of a span, until one does not fit (None)."""
+        """Read the labels at the positions of a span, until one does not fit (None)."""
         clock = Clock.of([span])
 
         def step(state: tuple[int, Memo], symbol: int) -> tuple[int, Memo] | None:
@@ -264,10 +264,10 @@ class _Compiler:
         return self._compared(formula, wanted)
 
     def _by_cases(self, formula: Formula, wanted: bool, place: int) -> Automaton:
-        """For each class that y[place] may be, and for its absence: the formula with that put in, where it is so."""
+        """For each class that y[place] may have, and for its absence: the formula with that substituted."""
 
         def case(value: int | None) -> Automaton:
-            label = Known(value)
+            label = ClassLabel(value)
             where = Relation(Position(place), "==", label) if value is not None else self._shorter_than(-place)
             return _intersection([self.language(substitute(formula, place, label), wanted), self.language(where, True)])
 
@@ -277,13 +277,13 @@ class _Compiler:
         return Counting(Linear(Fraction(0), ((WHOLE, (Fraction(1),) * self.num_classes),)), "<", Fraction(length))
 
     def _mirrored(self, formula: Formula, indices: list[int], wanted: bool) -> Automaton:
-        """The labelings, read backwards, in which the formula that counts from the end holds."""
+        """The reversed labelings of those that satisfy a formula with indices from the end."""
         for place in indices:
             formula = substitute(formula, place, Position(-1 - place))
         return self.language(formula, wanted)
 
     def _compared(self, formula: Formula, wanted: bool) -> Automaton:
-        """Remembers the labels at the indices and the extremes so far until the last of them, then only the verdict."""
+        """Remember the labels at the indices, and the extremes, until the last of them; then only the truth value."""
         terms = [label for label in labels(formula) if isinstance(label, Position | Extreme)]
         ranges = [Span(term.index, term.index + 1) if isinstance(term, Position) else term.span for term in terms]
         clock, is_open = Clock.of(ranges), any(span.stop is None for span in ranges)
@@ -308,27 +308,27 @@ class _Compiler:
         return Automaton(*parts).minimize()
 
     def _quantified(self, formula: Quantified, indices: list[int], wanted: bool) -> Automaton:
-        """Judges each label as soon as the labels at the indices are known."""
-        every = formula.every is wanted  # "not any" speaks of every label, "not all" of at least one
+        """Evaluate each label as soon as the labels at the indices are read."""
+        every = formula.every is wanted  # "not any" is about every label, "not all" about at least one
         together = all if every else any
         clock = Clock.of([formula.span])
 
         def verdict(memory: _Memory) -> bool:
-            known: dict[Label, int | None] = {
-                Position(place): label for place, label in zip(indices, memory.known, strict=False)
+            found: dict[Label, int | None] = {
+                Position(place): label for place, label in zip(indices, memory.labels, strict=False)
             }
-            judged = (truth(formula.body, label, known) is wanted for label in memory.waiting)
-            return together((memory.holds, together(judged)))
+            verdicts = (truth(formula.body, label, found) is wanted for label in memory.waiting)
+            return together((memory.holds, together(verdicts)))
 
         def step(memory: _Memory, symbol: int) -> _Memory | None:
-            is_next = len(memory.known) < len(indices) and memory.position in indices
-            known = (*memory.known, symbol) if is_next else memory.known
+            is_next = len(memory.labels) < len(indices) and memory.position in indices
+            found = (*memory.labels, symbol) if is_next else memory.labels
             waiting = memory.waiting | {symbol} if memory.position in formula.span else memory.waiting
-            after = _Memory(memory.position + 1, known, waiting, memory.holds)
-            if len(known) < len(indices):
+            after = _Memory(memory.position + 1, found, waiting, memory.holds)
+            if len(found) < len(indices):
                 return after
             holds = verdict(after)
-            return _Memory(clock.at(after.position), known, frozenset(), holds) if holds or not every else None
+            return _Memory(clock.at(after.position), found, frozenset(), holds) if holds or not every else None
 
         start = _Memory(0, (), frozenset(), every)
         return Automaton(*explore_steps(self.num_classes, start, step, verdict)).minimize()
@@ -339,7 +339,7 @@ def _unseen(seen: frozenset[int], symbol: int) -> frozenset[int] | None:
 
 
 def _read(term: Position | Extreme, before: int | None, symbol: int) -> int:
-    """What is known of the term after one of its labels."""
+    """The value of the term after one of its labels."""
     if isinstance(term, Position) or before is None:
         return symbol
     return max(before, symbol) if term.largest else min(before, symbol)
@@ -354,7 +354,7 @@ def _union(languages: list[Automaton]) -> Automaton:
 
 
 def _pairwise(operation: Callable[[Automaton, Automaton], Automaton], languages: list[Automaton]) -> Automaton:
-    """All of them combined, neighbors first: what has grown large is touched as rarely as can be."""
+    """Combine all languages, neighbors first, so that large ones are combined rarely."""
     while len(languages) > 1:
         pairs = zip(languages[::2], languages[1::2], strict=False)
         rest = languages[len(languages) & ~1 :]

@@ -1,4 +1,4 @@
-"""What the parts of a constraint text mean together: types checked, classes looked up, comparisons made formulas."""
+"""Semantics of a constraint text: type checks, class lookup, comparisons as formulas."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from glws._messages import nearest
 from glws.automata._language.tree import (
     MIRRORED,
     WHOLE,
+    ClassLabel,
     Counting,
     Every,
     Extreme,
     Formula,
     Judged,
-    Known,
     Label,
     Linear,
     Member,
@@ -40,7 +40,7 @@ MAX_DIGITS = 1_000
 
 @dataclass(frozen=True)
 class Members:
-    """A set as written, each element with its column."""
+    """A set literal, each element with its column."""
 
     elements: tuple[Placed, ...]
 
@@ -63,11 +63,11 @@ class Remainder:
 
 Value = Linear | Remainder | Series | Label | Formula | Members
 Placed = tuple[Value, int]
-"""A value and the column where it is written."""
+"""A value and its column in the text."""
 
 
 class Meaning:
-    """The rules of the language for a number of classes, named or not, tables of values, and perhaps a length."""
+    """The rules of the language: number of classes, their names if any, tables of values, and a length if given."""
 
     def __init__(
         self, text: str, classes: int | Sequence[str], length: int | None, values: Mapping[str, Weights]
@@ -80,7 +80,7 @@ class Meaning:
         self.class_numbers = tuple(Fraction(number) for number in range(self.num_classes))
 
     def link(self, left: Placed, operator: str, right: Placed) -> Formula:
-        """One comparison; numbers next to labels are classes."""
+        """One comparison; numbers compared with labels are classes."""
         if operator in ("in", "not in"):
             inside = self._membership(left, right)
             return inside if operator == "in" else Not(inside, left[1])
@@ -88,7 +88,7 @@ class Meaning:
             if isinstance(value, Formula):
                 raise self.error("a condition cannot be compared; combine it with and, or, not", column)
             if isinstance(value, Members):
-                raise self.error("a set can only stand after 'in'", column)
+                raise self.error("a set is only allowed after 'in'", column)
         if isinstance(left[0], Remainder) or isinstance(right[0], Remainder):
             return self._remainder(left, operator, right)
         computed = any(isinstance(value, Linear) and not value.is_constant for value, _ in (left, right))
@@ -102,10 +102,10 @@ class Meaning:
             raise self.error("expected a set after 'in', like {0, 4}", column)
         if isinstance(left[0], Label):
             elements = [self._class(*element) for element in value.elements]
-            known = frozenset(label.value for label in elements if isinstance(label, Known) and label.value is not None)
-            others = [label for label in elements if not isinstance(label, Known) or label.value is None]
+            numbers = frozenset(e.value for e in elements if isinstance(e, ClassLabel) and e.value is not None)
+            others = [label for label in elements if not isinstance(label, ClassLabel) or label.value is None]
             equal = [Relation(left[0], "==", label, left[1]) for label in others]
-            return Or((Member(left[0], known, left[1]), *equal), left[1])
+            return Or((Member(left[0], numbers, left[1]), *equal), left[1])
         return Or(tuple(self.link(left, "==", element) for element in value.elements), left[1])
 
     def _remainder(self, left: Placed, operator: str, right: Placed) -> Formula:
@@ -189,9 +189,9 @@ class Meaning:
             number, power = number.plus(digit.times(power)), power * (base or self.num_classes)
         return number
 
-    def worth(self, label: Position | Known, weights: Weights, column: int) -> Linear:
+    def worth(self, label: Position | ClassLabel, weights: Weights, column: int) -> Linear:
         """What one label is worth, as a number."""
-        if isinstance(label, Known):
+        if isinstance(label, ClassLabel):
             return Linear(Fraction(0), needs=(self.length or 0) + 1)
         if label.index < 0:
             raise self.error(f"computing with a label that is counted from the end {NEEDS_LENGTH}", column)
@@ -206,12 +206,12 @@ class Meaning:
         raise self.error(f"{word} takes y, a table of values, or a slice of these, as in {word}(y[0:3])", column)
 
     def classes(self, value: Value, column: int) -> frozenset[int]:
-        """The classes meant by a class, by a set of them, or by a condition about y."""
+        """The classes that a class, a set of classes, or a condition about y denotes."""
         if isinstance(value, Members):
             return frozenset(number for element in value.elements for number in self.classes(*element))
         if not isinstance(value, Formula):
             label = self._class(value, column)
-            if isinstance(label, Known) and label.value is not None:
+            if isinstance(label, ClassLabel) and label.value is not None:
                 return frozenset([label.value])
         elif not positions(value) and is_judged(value):
             return frozenset(k for k in range(self.num_classes) if truth(value, k, {}))
@@ -224,11 +224,11 @@ class Meaning:
         number = self.number(value, column)
         if not number.is_constant:
             raise self.error("expected a class, found a count; a class can only be compared with a class", column)
-        return Known(self._class_number(number.constant, column))
+        return ClassLabel(self._class_number(number.constant, column))
 
     def _class_number(self, number: Fraction, column: int) -> int:
         if number.denominator != 1:
-            raise self.error(f"a class is a whole number, found {float(number)}", column)
+            raise self.error(f"a class must be a whole number, found {float(number)}", column)
         if 0 <= number < self.num_classes:
             return int(number)
         quote = f'; write "{number}" for the class of that name' if str(number) in self.names else ""
@@ -236,10 +236,10 @@ class Meaning:
         raise self.error(f"class {number} is out of range: the classes are numbered 0..{last}{quote}", column)
 
     def number(self, value: Value, column: int) -> Linear:
-        """The value as a number, or the error that it is none. A label is the number of its class."""
+        """The value as a number; raises if it is not one. A label is the number of its class."""
         if isinstance(value, Linear):
             return value
-        if isinstance(value, Position) or (isinstance(value, Known) and value.value is None):
+        if isinstance(value, Position) or (isinstance(value, ClassLabel) and value.value is None):
             return self.worth(value, self.class_numbers, column)
         if isinstance(value, Remainder):
             raise self.error("a remainder can only be compared with a number, as in sum(y) % 3 == 0", column)
@@ -248,7 +248,7 @@ class Meaning:
         raise self.error(f"expected a count or a number, found {found}", column)
 
     def formula(self, value: Value, column: int) -> Formula:
-        """The value as something true or false, or the error that it is not."""
+        """The value as a condition; raises if it is not one."""
         if isinstance(value, Formula):
             return value
         raise self.error("expected a condition; compare this with something, as in count(1) == 2", column)
@@ -257,10 +257,10 @@ class Meaning:
         """A number that does not depend on the labels."""
         return Linear(number)
 
-    def named(self, name: str, column: int) -> Known:
+    def named(self, name: str, column: int) -> ClassLabel:
         """The class of that name."""
         if name in self.names:
-            return Known(self.names.index(name))
+            return ClassLabel(self.names.index(name))
         hint = guess(name, (*self.names, "length", *self.values))
         raise self.error(f"there is no class {name!r}{hint}; {self._all_classes()}", column)
 
@@ -271,7 +271,7 @@ class Meaning:
         return f"the classes are numbered 0..{self.num_classes - 1}{named}"
 
     def error(self, message: str, column: int) -> TextError:
-        """The error that points at this column of the text."""
+        """An error that points at this column of the text."""
         return TextError(message, self.text, column)
 
 
@@ -282,6 +282,6 @@ def is_judged(formula: Formula) -> bool:
 
 
 def guess(name: str, candidates: Sequence[str]) -> str:
-    """What may have been meant, as a part of a message; empty if nothing is near."""
+    """A suggestion for a message; empty if no candidate is close."""
     near = nearest(name, candidates)
     return "" if near is None else f" (did you mean {near!r}?)"

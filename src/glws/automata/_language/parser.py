@@ -1,4 +1,4 @@
-"""From a constraint text to the tree of what it says: an operator-precedence parser that knows the classes.
+"""Parse a constraint text to a tree: an operator-precedence parser that knows the classes.
 
 condition   := condition "if" condition "else" condition | condition "->" condition | condition "or" condition
              | condition "and" condition | "not" condition | "(" condition ")" | "True" | "False"
@@ -39,13 +39,13 @@ from glws.automata._language.tree import (
     WHOLE,
     And,
     Choice,
+    ClassLabel,
     Constant,
     Distinct,
     Every,
     Extreme,
     Formula,
     Judged,
-    Known,
     Linear,
     Member,
     Not,
@@ -80,12 +80,12 @@ RESERVED = {*_LEVELS, *FUNCTIONS, "else", "first", "last", "length", "not", "y",
 def parse(
     text: str, classes: int | Sequence[str], length: int | None, values: Mapping[str, Weights] | None = None
 ) -> Formula:
-    """What the text says about labels of these classes; with a length, `length` and negative indices become numbers."""
+    """The formula of the text; with a length, `length` and negative indices become numbers."""
     return _Parser(Meaning(text, classes, length, values or {})).parse()
 
 
 class _Parser:
-    """Reads from `self.place` on; every method returns what it has read."""
+    """Reads from `self.place` on; every method returns the value it has read."""
 
     def __init__(self, meaning: Meaning) -> None:
         self.meaning = meaning
@@ -96,18 +96,18 @@ class _Parser:
         self.in_time = False
 
     def parse(self) -> Formula:
-        if self._token.kind == "end":
+        if self._token.type == "end":
             raise self._error("the text is empty; write True for no constraint at all", 0)
         column = self._token.column
         formula = self.meaning.formula(self._expression(), column)
-        if self._token.kind != "end":
+        if self._token.type != "end":
             raise self._unexpected_after()
         return formula
 
     # Operators, by precedence
 
     def _expression(self, level: int = _CONDITIONAL) -> Value:
-        """An operand and all operators after it that bind at least as strongly as `level`."""
+        """An operand and all following operators that bind at least as strongly as `level`."""
         column = self._token.column
         self.nesting += 1
         if self.nesting > MAX_NESTING:
@@ -119,7 +119,7 @@ class _Parser:
         return value
 
     def _level(self) -> int:
-        return 0 if self._token.kind == "quoted" else _LEVELS.get(self._token.text, 0)
+        return 0 if self._token.type == "quoted" else _LEVELS.get(self._token.text, 0)
 
     def _combined(self, value: Value, column: int) -> Value:
         level = self._level()
@@ -184,11 +184,11 @@ class _Parser:
             return self._remainder(left, self._divisor(right, place), place)
         if left.is_constant or right.is_constant:
             return right.times(left.constant) if left.is_constant else left.times(right.constant)
-        raise self._error("a product of counts cannot be read; multiply by a number", sign.column)
+        raise self._error("counts cannot be multiplied with each other; multiply by a number", sign.column)
 
     def _divisor(self, value: Linear, column: int) -> Fraction:
         if not value.is_constant:
-            raise self._error(f"only numbers can divide; dividing by 'length' {NEEDS_LENGTH}", column)
+            raise self._error(f"a divisor must be a number; dividing by 'length' {NEEDS_LENGTH}", column)
         if not value.constant:
             raise self._error("division by zero", column)
         return value.constant
@@ -212,11 +212,11 @@ class _Parser:
 
     def _operand(self) -> Value:
         token = self._advance()
-        if token.kind == "number":
+        if token.type == "number":
             return self.meaning.plain(Fraction(token.text))
-        if token.kind == "quoted":
+        if token.type == "quoted":
             return self.meaning.named(token.text[1:-1], token.column)
-        if token.kind == "name":
+        if token.type == "name":
             return self._word(token)
         if token.text in ("+", "-"):
             sign, column = Fraction(1 if token.text == "+" else -1), self._token.column
@@ -282,10 +282,10 @@ class _Parser:
             raise self._error(f"the index of {name}[...] must be an integer; the first label is {name}[0]", column)
         return int(value.constant)
 
-    def _label(self, index: int) -> Position | Known:
+    def _label(self, index: int) -> Position | ClassLabel:
         if self.meaning.length is None or index >= 0:
             return Position(index)
-        return Position(index + self.meaning.length) if index + self.meaning.length >= 0 else Known(None)
+        return Position(index + self.meaning.length) if index + self.meaning.length >= 0 else ClassLabel(None)
 
     def _set(self, bracket: Token) -> Members:
         elements = [self._element()]
@@ -329,7 +329,7 @@ class _Parser:
             return None
         self._advance()
         word, place = self._advance(), self._token.column
-        if word.kind != "keyword":
+        if word.type != "keyword":
             raise self._error("only a base can follow here, as in number(y[0:3], base=2)", word.column)
         value = self.meaning.number(self._expression(), place)
         if not value.is_constant or value.constant.denominator != 1 or value.constant < 2:
@@ -370,13 +370,13 @@ class _Parser:
             if not isinstance(node, Judged | Temporal):
                 message = f"inside {token.text}(...) only y, classes and other times can be spoken of"
                 raise self._error(message, node.column)
-        if any(not isinstance(label, Known) and label != Every() for label in labels(body)):
+        if any(not isinstance(label, ClassLabel) and label != Every() for label in labels(body)):
             raise self._error(f"inside {token.text}(...) y is the label at one time; write y alone", body.column)
         return body
 
     def _regex(self, bracket: Token) -> Pattern:
         quoted = self._advance()
-        if quoted.kind != "quoted":
+        if quoted.type != "quoted":
             raise self._error('regex takes a pattern in quotes, like regex("0*1+0*")', quoted.column)
         self._close(bracket, ")")
         return Pattern(quoted.text[1:-1], quoted.column + 1)
@@ -403,7 +403,7 @@ class _Parser:
             return Not(Quantified(False, body, span, token.column), token.column)
         return Quantified(token.text == "all", body, span, token.column)
 
-    # Words and errors
+    # Tokens and errors
 
     @property
     def _token(self) -> Token:
@@ -415,7 +415,7 @@ class _Parser:
         return token
 
     def _close(self, opening: Token, closing: str) -> None:
-        if self._token.kind == "end":
+        if self._token.type == "end":
             raise self._error(f"this '{opening.text}' is never closed", opening.column)
         if self._token.text != closing:
             raise self._error(f"expected an operator or {closing!r}, found {self._token.shown}", self._token.column)

@@ -1,4 +1,4 @@
-"""The words of a constraint text, and what is said about characters that are not part of the language."""
+"""The tokens of a constraint text, and messages for characters outside the language."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WORD = re.compile(
 
 _INSTEAD = {
     "=": "write == to compare",
-    ":=": "nothing can be assigned here; write == to compare",
+    ":=": "assignment is not part of the language; write == to compare",
     "&": "write 'and' instead of '&'",
     "&&": "write 'and' instead of '&&'",
     "|": "write 'or' instead of '|'",
@@ -39,20 +39,20 @@ _INSTEAD = {
 
 
 class Token(NamedTuple):
-    """A word of the text: its kind is number, name, keyword, quoted, mark or end."""
+    """A token of the text: its type is number, name, keyword, quoted, mark or end."""
 
-    kind: str
+    type: str
     text: str
     column: int
 
     @property
     def shown(self) -> str:
-        """The word as error messages name it."""
-        return "the end of the text" if self.kind == "end" else repr(self.text) if self.kind != "quoted" else self.text
+        """The token as error messages show it."""
+        return "the end of the text" if self.type == "end" else repr(self.text) if self.type != "quoted" else self.text
 
 
 def tokens(text: str) -> list[Token]:
-    """The words of the text, and an end."""
+    """The tokens of the text, and an end token."""
     if len(text) > MAX_LENGTH:
         raise TextError(f"the text has {len(text):,} characters; at most {MAX_LENGTH:,} are read", text, MAX_LENGTH)
     return [*_words(text), Token("end", "", len(text.rstrip()))]
@@ -63,18 +63,18 @@ def _words(text: str) -> Iterator[Token]:
     while column < len(text):
         found = _WORD.match(text, column)
         if found is None:
-            raise TextError(f"{text[column]!r} means nothing in a constraint; leave it out", text, column)
+            raise TextError(f"{text[column]!r} is not part of the language; leave it out", text, column)
         token = Token(str(found.lastgroup), found.group(), column)
         _check(token, text)
-        if token.kind != "space":
+        if token.type != "space":
             yield token
         column = found.end()
 
 
 def _check(token: Token, text: str) -> None:
-    if token.kind == "refused":
+    if token.type == "refused":
         message = _INSTEAD.get(token.text, f"{token.text!r} is not part of the language; counts take + - * / and %")
         raise TextError(message, text, token.column)
-    if token.kind == "number" and len(token.text) > MAX_DIGITS:
+    if token.type == "number" and len(token.text) > MAX_DIGITS:
         message = f"a number of {len(token.text)} digits; at most {MAX_DIGITS} are read"
         raise TextError(message, text, token.column)

@@ -1,7 +1,7 @@
-"""What a constraint text says, once it has been read: a tree of formulas about counts and labels.
+"""The tree of a parsed constraint text: formulas about counts and labels.
 
-A formula can be true, false or undefined of a labeling: `y[3] == 1` says nothing about a group of two. Undefined is
-carried along as strong Kleene logic does: `False and undefined` is false, `True or undefined` is true, everything else
+A formula is true, false or undefined for a labeling: `y[3] == 1` is undefined for a group of two. Undefined values
+propagate as in strong Kleene logic: `False and undefined` is false, `True or undefined` is true, everything else
 that needs the missing label is undefined.
 """
 
@@ -23,7 +23,7 @@ COMPARISONS: dict[str, Callable[[Fraction | int, Fraction | int], bool]] = {
     ">=": operators.ge,
 }
 MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-"""The operator that says the same with its sides exchanged."""
+"""The operator with the same meaning after exchanging its sides."""
 
 
 # Places in a group
@@ -51,14 +51,14 @@ WHOLE = Span()
 
 
 class Clock(NamedTuple):
-    """Positions as far as spans can tell them apart: each by itself below `first`, from there on modulo `period`."""
+    """Positions up to equivalence for some spans: distinct below `first`, from there on modulo `period`."""
 
     first: int
     period: int
 
     @classmethod
     def of(cls, spans: Iterable[Span], first: int = 0) -> Clock:
-        """The clock of some spans; positions below `first` are told apart in any case."""
+        """The clock of some spans; positions below `first` are always distinct."""
         ends = [(span.start if span.stop is None else span.stop, span) for span in spans]
         period = lcm(*(span.step for _, span in ends if span.stop is None))
         return cls(max([first, *(end for end, _ in ends)]), period)
@@ -68,7 +68,7 @@ class Clock(NamedTuple):
         return position if position < self.first else self.first + (position - self.first) % self.period
 
 
-# Terms: what can be compared
+# Terms
 
 Weights = tuple[Fraction, ...]
 
@@ -86,7 +86,7 @@ class Linear:
 
     @property
     def is_constant(self) -> bool:
-        """Whether it is a plain number, the same for every labeling."""
+        """Whether it does not depend on the labeling."""
         return not self.terms and not self.needs
 
     def plus(self, other: Linear) -> Linear:
@@ -106,7 +106,7 @@ class Linear:
 
 @dataclass(frozen=True)
 class Position:
-    """The label y[index], counted from the end where the index is negative."""
+    """The label y[index]; negative indices count from the end."""
 
     index: int
 
@@ -132,16 +132,16 @@ class Extreme:
 
 
 @dataclass(frozen=True)
-class Known:
+class ClassLabel:
     """A class by its number; None is a label that does not exist."""
 
     value: int | None
 
 
-Label = Position | Every | Extreme | Known
+Label = Position | Every | Extreme | ClassLabel
 
 
-# Formulas. The column is where the text says it; two that say the same are equal wherever they stand.
+# Formulas. The column is the place in the text; formulas are equal whatever their column.
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ class Counting:
 
 @dataclass(frozen=True)
 class Relation:
-    """Two labels compare like this, by class number; undefined where one of them does not exist."""
+    """A comparison of two labels by class number; undefined if one of them does not exist."""
 
     left: Label
     operator: str
@@ -212,7 +212,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class Member:
-    """The label is one of these classes; undefined where it does not exist."""
+    """Whether the label is one of these classes; undefined if it does not exist."""
 
     label: Label
     classes: frozenset[int]
@@ -268,7 +268,7 @@ Judged = Constant | Not | And | Or | Choice | Relation | Member
 Formula = Judged | Counting | Quantified | Ordered | Distinct | Temporal | Pattern
 
 
-# Questions about formulas
+# Queries
 
 
 def nodes(formula: Formula) -> Iterator[Formula]:
@@ -285,7 +285,7 @@ def labels(formula: Formula) -> tuple[Label, ...]:
 
 
 def positions(formula: Formula) -> list[int]:
-    """The indices i of all y[i] in the formula, in order."""
+    """The sorted indices i of all y[i] in the formula."""
     return sorted(label.index for label in labels(formula) if isinstance(label, Position))
 
 
@@ -294,28 +294,28 @@ def spans(formula: Formula) -> set[Span]:
     return {label.span for label in labels(formula) if isinstance(label, Every | Extreme)}
 
 
-def truth(formula: Formula, every: int | None, known: Mapping[Label, int | None]) -> bool | None:
-    """Whether a formula of labels holds when the bare y is `every` and the other labels are known; None: undefined."""
+def truth(formula: Formula, every: int | None, found: Mapping[Label, int | None]) -> bool | None:
+    """Whether a formula of labels holds if the bare y is `every` and others are as `found`; None: undefined."""
     if isinstance(formula, Relation):
-        left, right = _value(formula.left, every, known), _value(formula.right, every, known)
+        left, right = _value(formula.left, every, found), _value(formula.right, every, found)
         return None if left is None or right is None else COMPARISONS[formula.operator](left, right)
     if isinstance(formula, Member):
-        label = _value(formula.label, every, known)
+        label = _value(formula.label, every, found)
         return None if label is None else label in formula.classes
     if isinstance(formula, Constant):
         return formula.value
     if isinstance(formula, Not):
-        inner = truth(formula.inner, every, known)
+        inner = truth(formula.inner, every, found)
         return None if inner is None else not inner
     if isinstance(formula, Choice):
-        condition = truth(formula.condition, every, known)
+        condition = truth(formula.condition, every, found)
         chosen = formula.then if condition else formula.otherwise
-        return None if condition is None else truth(chosen, every, known)
-    return _joint_truth(formula, [truth(part, every, known) for part in parts_of(formula)])
+        return None if condition is None else truth(chosen, every, found)
+    return _joint_truth(formula, [truth(part, every, found) for part in parts_of(formula)])
 
 
 def substitute(formula: Formula, index: int, label: Label) -> Formula:
-    """The formula of labels with `label` in the place of y[index]."""
+    """The formula with `label` substituted for y[index]."""
 
     def put(old: Label) -> Label:
         return label if old == Position(index) else old
@@ -328,15 +328,15 @@ def substitute(formula: Formula, index: int, label: Label) -> Formula:
 
 
 def _joint_truth(formula: Formula, values: Iterable[bool | None]) -> bool | None:
-    decisive = isinstance(formula, Or)  # one such part decides, whatever is undefined
+    decisive = isinstance(formula, Or)  # one such part decides, even if others are undefined
     found = set(values)
     return decisive if decisive in found else None if None in found else not decisive
 
 
-def _value(label: Label, every: int | None, known: Mapping[Label, int | None]) -> int | None:
+def _value(label: Label, every: int | None, found: Mapping[Label, int | None]) -> int | None:
     if isinstance(label, Position | Extreme):
-        return known.get(label)
-    return label.value if isinstance(label, Known) else every
+        return found.get(label)
+    return label.value if isinstance(label, ClassLabel) else every
 
 
 def _labels(formula: Formula) -> tuple[Label, ...]:
@@ -357,7 +357,7 @@ def parts_of(formula: Formula) -> tuple[Formula, ...]:
 
 
 def _rebuilt(formula: Formula, parts: list[Formula]) -> Formula:
-    """The same formula around other parts."""
+    """The same formula with other parts."""
     if isinstance(formula, And | Or):
         return type(formula)(tuple(parts), formula.column)
     if isinstance(formula, Not):

@@ -1,4 +1,4 @@
-"""Augmentation of whole batches where they lie: each instance by its own random choice, no loop over instances."""
+"""Augmentation of whole batches on their device: one random choice per instance, no loop over instances."""
 
 from glws.data.augment._defaults import AUGMENTATIONS as AUGMENTATIONS
 from glws.data.augment._defaults import Views as Views

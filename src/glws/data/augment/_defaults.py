@@ -12,7 +12,7 @@ from glws.errors import DataError
 
 @dataclass(frozen=True)
 class Views:
-    """Three ways to look at the same instances; each ends with the same normalization."""
+    """Three views of the same instances, with the same normalization."""
 
     weak: Augmentation
     strong: Augmentation
@@ -20,13 +20,13 @@ class Views:
 
 
 def _photographs(normalize: Normalize, padding: int, fill: int = 127) -> Views:
-    """Crop and flip; RandAugment and cutout on top of them for the strong view."""
+    """Crop and flip; for the strong view also RandAugment and cutout."""
     crop, strong = Crop(padding), (RandAugment(fill=fill), Cutout(fill=fill))
     return Views(Chain((crop, normalize)), Chain((crop, *strong, normalize)), normalize)
 
 
 def _digits(normalize: Normalize, weak: Augmentation, strong: Augmentation) -> Views:
-    """A mirrored digit is another sign: no flips, and no inverted ink."""
+    """Views of digits, without flips or inverted ink, which would change the digit."""
     return Views(Chain((weak, normalize)), Chain((strong, Cutout(0.3, fill=0), normalize)), normalize)
 
 
@@ -36,7 +36,7 @@ _GARMENTS = Normalize((0.2860,), (0.3530,))
 
 
 def _garments(*strong: Augmentation, padding: int = 2) -> Views:
-    """Crop and flip, and what comes on top of them for the strong view."""
+    """Crop and flip; for the strong view also these steps."""
     crop = Crop(padding)
     return Views(Chain((crop, _GARMENTS)), Chain((crop, *strong, _GARMENTS)), _GARMENTS)
 
@@ -56,8 +56,8 @@ AUGMENTATIONS: dict[str, Views] = {
     ),
     "tables": Views(Normalize(), Noise(0.0), Normalize()),
 }
-"""For each data set its views; `tables` are taken to be normalized already, and get no noise unless asked for. Of
-Fashion-MNIST there are others to choose from, with less on top of the crop, and one without it."""
+"""The views of each data set; `tables` are assumed to be normalized, and get no noise by default. Fashion-MNIST has
+others to choose from, with fewer steps after the crop, and one without it."""
 
 
 def views(name: str) -> Views:

@@ -1,4 +1,4 @@
-"""Operations on the places of pixels, with parameters for each image."""
+"""Geometric operations, with parameters for each image."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ Backwards = Float[Tensor, "*batch 3 2"]
 
 
 class Movement(NamedTuple):
-    """How far images are moved, about their middle: first scaled, then sheared, rotated, and shifted.
+    """A movement of images about their middle: first scale, then shear, rotation, and shift.
 
-    Zero throughout, with a scale of 1, leaves an image where it is. Numbers or tensors of one shape.
+    All zeros with a scale of 1 leave an image unchanged. Numbers or tensors of one shape.
     """
 
     degrees: Amount = 0.0
     """Counter-clockwise."""
     scale: Amount = 1.0
-    """Above 1: larger."""
+    """Above 1 enlarges."""
     shear_x: Amount = 0.0
-    """A row is shifted to the right by this many pixels for each pixel it lies below the middle."""
+    """A row is shifted to the right by this many pixels for each pixel below the middle."""
     shear_y: Amount = 0.0
-    """A column is shifted downwards by this many pixels for each pixel it lies right of the middle."""
+    """A column is shifted downwards by this many pixels for each pixel right of the middle."""
     right: Amount = 0.0
     """Shift to the right, as a share of the width."""
     down: Amount = 0.0
@@ -66,7 +66,7 @@ def _of_one_shape(amounts: Sequence[Amount], device: torch.device) -> list[Tenso
 
 
 def moved(images: Images, places: Backwards, fill: float) -> Images:
-    """Each image moved by its own movement, bilinear between pixels, with `fill` where the image does not reach."""
+    """Each image after its own movement, bilinear between pixels, with `fill` outside the image."""
     batch, _, height, width = images.shape
     per_x, per_y, start = places.expand(batch, 3, 2)[:, :, None, None].unbind(1)
     across, along = (
@@ -85,10 +85,10 @@ def cropped(
     left: Int[Tensor, "batch"],
     flipped: Bool[Tensor, "batch"] | None,
 ) -> Tensor:
-    """Windows of the images' own size, `top` below and `left` right of them; outside, the image is continued by
-    reflection at the middle of its border pixels. The chosen windows are flipped left to right.
+    """Windows of the images' own size, `top` below and `left` right of them, optionally flipped.
 
-    Nothing is computed, only fetched: any type of number goes through as it is.
+    Outside, the image is continued by reflection at the middle of its border pixels. Nothing is computed, only copied:
+    any type of number is unchanged.
     """
     batch, channels, height, width = images.shape
     rows = reflections(height, images.device)[top[:, None] + numbers(height, images.device)]
@@ -102,7 +102,7 @@ def cropped(
 
 
 def cut_out(images: Images, middle_y: PerImage, middle_x: PerImage, side: PerImage, fill: float) -> Images:
-    """Squares replaced by `fill`, their middles given in pixels from the image's; what lies outside is cut off."""
+    """Squares replaced by `fill`, with middles in pixels from the image's; parts outside are cut off."""
     y = from_the_middle(images.shape[2], images.device)[:, None]
     x = from_the_middle(images.shape[3], images.device)
     half = per_image(side / 2)

@@ -1,7 +1,7 @@
-"""Levels: images as whole numbers 0..255 in float32, the form in which all arithmetic on pixels is done.
+"""Levels: images as whole numbers 0..255 in float32, for all arithmetic on pixels.
 
-The operations of RandAugment are defined on bytes. Bytes are taken as they are, floats within 0..1 to the nearest of
-the 256 levels; afterwards an image has the type and range it came with.
+The operations of RandAugment are defined on bytes. Bytes are unchanged, floats within 0..1 are rounded to the nearest
+of the 256 levels; afterwards an image has its original type and range.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def to_levels(images: Tensor) -> Images:
 
 
 def from_levels(levels: Images, like: Tensor) -> Tensor:
-    """Levels as bytes, or as floats within 0..1: whatever the other images are."""
+    """Levels as bytes, or as floats within 0..1, like the other images."""
     if like.dtype == torch.uint8:
         return levels.to(torch.uint8)
     return (levels / BRIGHTEST).to(like.dtype)
@@ -39,7 +39,7 @@ def rounded(values: Tensor) -> Tensor:
 
 
 def per_image(values: PerImage) -> Float[Tensor, "batch 1 1 1"]:
-    """One value for each image, to be combined with images."""
+    """One value for each image, in a shape that broadcasts with images."""
     return values[:, None, None, None]
 
 
@@ -47,30 +47,30 @@ def per_image(values: PerImage) -> Float[Tensor, "batch 1 1 1"]:
 def constant(
     values: tuple[float, ...], device: torch.device, dtype: torch.dtype = torch.float32
 ) -> Float[Tensor, "values"]:
-    """Fixed numbers on a device, copied there once: copies would hold up the device in every step."""
+    """Constants on a device, copied there once: copies would delay the device in every step."""
     with torch.inference_mode(False):
         return torch.tensor(values, dtype=dtype, device=device)
 
 
 @lru_cache(maxsize=256)
 def numbers(length: int, device: torch.device) -> Int[Tensor, "length"]:
-    """0, 1, ... on a device, made once; not to be written to."""
+    """0, 1, ... on a device, cached; do not write to it."""
     with torch.inference_mode(False):
         return torch.arange(length, device=device)
 
 
 @lru_cache(maxsize=256)
 def from_the_middle(side: int, device: torch.device) -> Float[Tensor, "side"]:
-    """How far each pixel of a row lies right of the middle, in pixels; made once, not to be written to."""
+    """The offset of each pixel of a row from the middle; cached, do not write to it."""
     with torch.inference_mode(False):
         return torch.arange(side, dtype=torch.float32, device=device) - (side - 1) / 2
 
 
 @lru_cache(maxsize=256)
 def reflections(side: int, device: torch.device) -> Int[Tensor, "places"]:
-    """Place i of a row continued by reflection at its first and last pixel, for -side < i < 2 side - 1; made once.
+    """Place i of a row continued by reflection at its first and last pixel, for -side < i < 2 side - 1; cached.
 
-    Negative places are at the end, where a negative index finds them.
+    Negative places are at the end, for negative indices.
     """
     places = [*range(side), *range(side - 2, -1, -1), *range(side - 1, 0, -1)]
     with torch.inference_mode(False):
@@ -78,7 +78,7 @@ def reflections(side: int, device: torch.device) -> Int[Tensor, "places"]:
 
 
 def check_images(what: str, images: Tensor, generator: torch.Generator) -> None:
-    """Raises `DataError` for what is no batch of images, or a generator that lives elsewhere."""
+    """Raise `DataError` unless this is a batch of images with a generator on the same device."""
     if images.ndim != 4:
         raise DataError(f"{what} takes images [batch, channels, height, width], found shape {list(images.shape)}")
     if images.dtype != torch.uint8 and not images.is_floating_point():
@@ -87,9 +87,9 @@ def check_images(what: str, images: Tensor, generator: torch.Generator) -> None:
 
 
 def check_generator(what: str, instances: Tensor, generator: torch.Generator) -> None:
-    """Raises `DataError` if random numbers would be drawn on another device than the data's."""
+    """Raise `DataError` if the generator is on another device than the data."""
     if generator.device.type != instances.device.type:
         raise DataError(
             f"{what}: the generator is on {generator.device.type}, the data on {instances.device.type}; "
-            f'make it with torch.Generator("{instances.device.type}")'
+            f'create it with torch.Generator("{instances.device.type}")'
         )

@@ -1,7 +1,7 @@
-"""Operations on the values of pixels, on levels, with a parameter for each image; every one has a neutral parameter.
+"""Photometric operations on levels, with a parameter for each image; each has a neutral parameter.
 
 They follow Pillow's `ImageOps` and `ImageEnhance`, for which RandAugment was written, up to rounding: to the nearest
-level here, once per operation. Operations that look at one value at a time are tables of 256 entries for each image
+level here, once per operation. Operations on single values are tables of 256 entries for each image
 and channel: any number of them is one lookup.
 """
 
@@ -17,11 +17,11 @@ from glws.data.augment._levels import BRIGHTEST, Images, PerImage, constant, num
 Tables = Float[Tensor, "batch channels levels"]
 PerChannel = Float[Tensor, "batch channels"]
 GRAY = (0.299, 0.587, 0.114)
-"""The share of red, green and blue in brightness (ITU-R BT.601)."""
+"""The weights of red, green and blue in brightness (ITU-R BT.601)."""
 
 
 def identity_tables(images: Images) -> Float[Tensor, "1 1 levels"]:
-    """Every level goes to itself."""
+    """The table that leaves every level unchanged."""
     return constant(tuple(map(float, range(BRIGHTEST + 1))), images.device)[None, None]
 
 
@@ -31,35 +31,35 @@ def looked_up(images: Images, tables: Tables) -> Images:
 
 
 def brightness(tables: Tables, factor: PerImage) -> Tables:
-    """Factor 0 is black, 1 neutral."""
+    """Scale the levels: factor 0 is black, 1 neutral."""
     return rounded(tables * factor[:, None, None])
 
 
 def contrast(tables: Tables, factor: PerImage, middle: PerImage) -> Tables:
-    """Factor 0 is the image's mean gray everywhere, 1 neutral."""
+    """Scale the distance from the mean gray: factor 0 is the mean gray everywhere, 1 neutral."""
     return rounded(torch.lerp(middle[:, None, None], tables, factor[:, None, None]))
 
 
 def posterize(tables: Tables, bits: PerImage) -> Tables:
-    """Keeps the leading bits of a level, the number rounded to a whole one; 8 is neutral."""
+    """Keep the leading bits of a level, their number rounded; 8 is neutral."""
     step = torch.exp2(8 - bits.round())[:, None, None]
     return (tables / step).floor() * step
 
 
 def solarize(tables: Tables, threshold: PerImage) -> Tables:
-    """Inverts the levels from the threshold on; 256 is neutral."""
+    """Invert the levels from the threshold on; 256 is neutral."""
     return torch.where(tables < threshold[:, None, None], tables, BRIGHTEST - tables)
 
 
 def autocontrast(tables: Tables, chosen: Bool[Tensor, "batch"], darkest: PerChannel, brightest: PerChannel) -> Tables:
-    """Stretches each channel of the chosen images to 0..255, rounding down; a channel of one level stays."""
+    """Scale each channel of the chosen images to 0..255, rounding down; a channel of one level stays."""
     width = (brightest - darkest)[:, :, None]
     stretched = ((tables - darkest[:, :, None]) * BRIGHTEST).div(width, rounding_mode="floor").clamp(0, BRIGHTEST)
     return torch.where(chosen[:, None, None] & (width > 0), stretched, tables)
 
 
 def equalized(histogram: Int[Tensor, "batch channels levels"], brightest: PerChannel) -> Tables:
-    """Tables that make the levels of each channel equally frequent; the identity where there is too little to spread.
+    """Tables that make the levels of each channel equally frequent, or the identity.
 
     The table counts the pixels below a level in steps of (pixels not of the brightest level) / 255.
     """
@@ -70,7 +70,7 @@ def equalized(histogram: Int[Tensor, "batch channels levels"], brightest: PerCha
 
 
 def histograms(images: Images) -> Int[Tensor, "batch channels levels"]:
-    """How many pixels of each channel are of each level. Whole numbers: the order of the additions does not matter."""
+    """The number of pixels of each level in each channel, as integers, independent of the order."""
     batch, channels = images.shape[:2]
     counts = torch.zeros(batch * channels * (BRIGHTEST + 1), dtype=torch.int64, device=images.device)
     first = numbers(batch * channels, images.device)[:, None] * (BRIGHTEST + 1)
@@ -88,17 +88,20 @@ def gray(values: Float[Tensor, "batch channels *rest"]) -> Float[Tensor, "batch 
 
 
 def mean_gray(histogram: Int[Tensor, "batch channels levels"], tables: Tables, pixels: int) -> PerImage:
-    """The mean brightness of images with these levels after they are looked up, to the nearest level."""
+    """The mean brightness of images with these levels after the lookup, rounded to a level."""
     return gray((histogram * tables).sum(2) / pixels)[:, 0].round()
 
 
 def saturation(images: Images, factor: PerImage) -> Images:
-    """Factor 0 is gray, 1 neutral. An image of one channel stays."""
+    """Blend with gray: factor 0 is gray, 1 neutral. An image of one channel stays."""
     return rounded(torch.lerp(gray(images), images, per_image(factor)))
 
 
 def sharpness(images: Images, factor: PerImage) -> Images:
-    """Factor 0 is smoothed by the weights 1 1 1, 1 5 1, 1 1 1 over 13, 1 neutral, above 1 sharper. Borders stay."""
+    """Blend with a smoothed image: factor 0 is smoothed, 1 neutral, above 1 sharper. Borders stay.
+
+    The weights of the smoothing are 1 1 1, 1 5 1, 1 1 1 over 13.
+    """
     if min(images.shape[2:]) < 3:
         return images
     inner = images[:, :, 1:-1, 1:-1]

@@ -1,4 +1,4 @@
-"""`RandAugment`: a few operations on each image, chosen at random (Cubuk, Zoph, Shlens, Le, 2020)."""
+"""`RandAugment`: a few random operations on each image (Cubuk, Zoph, Shlens, Le, 2020)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_MAGNITUDE = 10
 
 
 class Operation(NamedTuple):
-    """A parameter that runs from `neutral`, which changes nothing, to `neutral + extent`, or to both sides of it."""
+    """An operation whose parameter ranges from `neutral`, without effect, to `neutral + extent`, or to both sides."""
 
     neutral: float = 0.0
     extent: float = 0.0
@@ -43,7 +43,7 @@ OPERATIONS: dict[str, Operation] = {
     "translate_x": Operation(0, 0.3, both_sides=True),
     "translate_y": Operation(0, 0.3, both_sides=True),
 }
-"""What may be done to an image, and how far magnitude 10 goes: factors, bits, threshold, degrees, shares of a side."""
+"""The operations, and their extent at magnitude 10: factors, bits, threshold, degrees, shares of a side."""
 
 MOVEMENTS = {
     "rotate": "degrees",
@@ -52,21 +52,21 @@ MOVEMENTS = {
     "translate_x": "right",
     "translate_y": "down",
 }
-"""The operations that move an image, and what they are called as parts of one `Movement`."""
+"""The geometric operations, and their names as parts of one `Movement`."""
 Chosen = Mapping[str, Bool[Tensor, "batch"]]
 Parameters = Mapping[str, PerImage]
 
 
 @dataclass(frozen=True)
 class RandAugment:
-    """`num_ops` different operations on each image, drawn from `operations` for that image alone.
+    """`num_ops` distinct operations on each image, sampled from `operations` independently.
 
-    `magnitude` is 0..10 as in the paper; with `varied` an operation goes a random part of the way there, uniformly
-    (as in FixMatch, Sohn et al., 2020). Movements are bilinear, with the level `fill` where the image does not reach.
+    `magnitude` is 0..10 as in the paper; with `varied` an operation uses a random share of its magnitude, uniformly
+    (as in FixMatch, Sohn et al., 2020). Movements are bilinear, with the level `fill` outside the image.
 
-    Unlike in the paper, the operations of an image are different ones, and are done in the order of `OPERATIONS`; the
-    movements among them are one. An operation that is not chosen has its neutral parameter, so the whole batch goes
-    through all of them together: one table lookup, two blends and one warp.
+    Unlike in the paper, the operations of an image are distinct, and are applied in the order of `OPERATIONS`; the
+    movements among them are combined. An operation that is not chosen has its neutral parameter, so the whole batch
+    goes through all of them together: one table lookup, two blends and one warp.
 
     >>> images = torch.full((2, 3, 8, 8), 200, dtype=torch.uint8)
     >>> RandAugment()(images, torch.Generator().manual_seed(0)).dtype
@@ -81,28 +81,28 @@ class RandAugment:
 
     def __post_init__(self) -> None:
         if not 0 <= self.magnitude <= MAX_MAGNITUDE:
-            raise DataError(f"the magnitude of RandAugment is within 0..{MAX_MAGNITUDE}, got {self.magnitude}")
+            raise DataError(f"the magnitude of RandAugment must be within 0..{MAX_MAGNITUDE}, found {self.magnitude}")
         for name in self.operations:
             if name not in OPERATIONS:
                 raise DataError(f"no operation is called {name!r}; {hint(name, OPERATIONS)}")
         if not 0 <= self.num_ops <= len(set(self.operations)):
-            raise DataError(f"cannot choose {self.num_ops} different operations among {len(set(self.operations))}")
+            raise DataError(f"cannot choose {self.num_ops} distinct operations among {len(set(self.operations))}")
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """The images changed, of the type and range they came with."""
+        """The augmented images, in their original type and range."""
         check_images("RandAugment", images, generator)
-        is_chosen, parameters = self.drawn(images, generator)
+        is_chosen, parameters = self.sample(images, generator)
         return from_levels(applied(to_levels(images), is_chosen, parameters, self.fill), images)
 
-    def drawn(self, images: Tensor, generator: torch.Generator) -> tuple[Chosen, Parameters]:
-        """For each operation, which images it is chosen for, and its parameter for each image."""
+    def sample(self, images: Tensor, generator: torch.Generator) -> tuple[Chosen, Parameters]:
+        """For each operation, the mask of images that it is chosen for, and its parameter for each image."""
         names, device = [name for name in OPERATIONS if name in self.operations], images.device
         lots, strength, side = torch.rand((3, len(images), len(names)), generator=generator, device=device)
         places = lots.argsort(dim=1, stable=True)[:, : self.num_ops]
         is_chosen = torch.zeros_like(lots, dtype=torch.bool).scatter_(1, places, True)
-        known = [OPERATIONS[name] for name in names]
-        neutral = constant(tuple(float(operation.neutral) for operation in known), device)
-        up, down = (_extents(known, sign, self.magnitude, device) for sign in (1, -1))
+        chosen = [OPERATIONS[name] for name in names]
+        neutral = constant(tuple(float(operation.neutral) for operation in chosen), device)
+        up, down = (_extents(chosen, sign, self.magnitude, device) for sign in (1, -1))
         change = torch.where(side < 0.5, up, down)
         change = change * strength if self.varied else change
         values = torch.addcmul(neutral, is_chosen, change)
@@ -111,15 +111,15 @@ class RandAugment:
 
 
 def _extents(
-    known: Sequence[Operation], sign: int, magnitude: float, device: torch.device
+    chosen: Sequence[Operation], sign: int, magnitude: float, device: torch.device
 ) -> Float[Tensor, "operations"]:
-    """How far each operation goes, to this side of neutral if it goes to both."""
+    """The extent of each operation, with a random sign if it has both."""
     share = magnitude / MAX_MAGNITUDE
-    return constant(tuple(share * extent * (sign if both_sides else 1) for _, extent, both_sides in known), device)
+    return constant(tuple(share * extent * (sign if both_sides else 1) for _, extent, both_sides in chosen), device)
 
 
 def applied(images: Images, is_chosen: Chosen, parameters: Parameters, fill: float) -> Images:
-    """All operations that are named, in the order of `OPERATIONS`, each with a parameter for each image."""
+    """All named operations, in the order of `OPERATIONS`, each with a parameter for each image."""
     images = photometric.looked_up(images, combined_tables(images, is_chosen, parameters))
     if "saturation" in parameters:
         images = photometric.saturation(images, parameters["saturation"])
@@ -132,7 +132,7 @@ def applied(images: Images, is_chosen: Chosen, parameters: Parameters, fill: flo
 
 
 def combined_tables(images: Images, is_chosen: Chosen, parameters: Parameters) -> photometric.Tables:
-    """One table for each image and channel: all operations that look at one value at a time."""
+    """One table for each image and channel: all operations on single values."""
     histogram = photometric.histograms(images) if {"equalize", "contrast"} & parameters.keys() else None
     tables = _spread_tables(images, histogram, is_chosen)
     if "brightness" in parameters:
@@ -151,8 +151,9 @@ def combined_tables(images: Images, is_chosen: Chosen, parameters: Parameters) -
 def _spread_tables(
     images: Images, histogram: Int[Tensor, "batch channels levels"] | None, is_chosen: Chosen
 ) -> photometric.Tables:
-    """The operations that use the whole range of levels. To equalize after autocontrast is to equalize: the order of
-    the levels is the same, and their numbers are.
+    """The tables of autocontrast and equalize, which use the whole range of levels.
+
+    Equalize after autocontrast is equalize: the order of the levels is the same, and so are their counts.
     """
     tables = photometric.identity_tables(images)
     if "autocontrast" not in is_chosen and "equalize" not in is_chosen:

@@ -1,4 +1,4 @@
-"""The steps of an augmentation: small frozen values, called with a batch and a generator on the same device."""
+"""The steps of an augmentation: frozen values, called with a batch and a generator."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from glws.errors import DataError
 
 
 class Augmentation(Protocol):
-    """A batch changed at random; the generator is on the device of the batch, and alone decides what is drawn."""
+    """A random change of a batch; the generator is the only source of randomness."""
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """As many instances as came, of the same shape."""
+        """The same number of instances, of the same shape."""
 
 
 @dataclass(frozen=True)
 class Chain:
-    """One step after the other.
+    """Several steps in sequence.
 
     >>> weak = Chain((Crop(4), Normalize((0.5,), (0.25,))))
     >>> weak(torch.zeros(2, 1, 8, 8, dtype=torch.uint8), torch.Generator()).unique().tolist()
@@ -34,7 +34,7 @@ class Chain:
     steps: tuple[Augmentation, ...]
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """What the last step gives."""
+        """The output of the last step."""
         for step in self.steps:
             images = step(images, generator)
         return images
@@ -42,8 +42,10 @@ class Chain:
 
 @dataclass(frozen=True)
 class Crop:
-    """A window of the image's own size, up to `padding` pixels off in each direction, and with `flip` mirrored half
-    of the time. Beyond the border the image is continued by reflection. Any type and range of numbers stays as it is.
+    """A window of the image's own size, up to `padding` pixels off in each direction, optionally flipped.
+
+    With `flip` it is mirrored half of the time. Beyond the border the image is continued by reflection. Numbers of any
+    type and range are unchanged.
     """
 
     padding: int = 4
@@ -62,7 +64,7 @@ class Crop:
 
 @dataclass(frozen=True)
 class Affine:
-    """Small movements of a whole image, for digits: each quantity uniform within ± what is given.
+    """Small random movements of a whole image, for digits: each quantity uniform within ± its option.
 
     `degrees` of rotation; `scale` as a share (0.1: from 1/1.1 to 1.1 times); `translate` as a share of the side;
     `shear` in pixels per pixel, along either axis. `fill` is the level of the background.
@@ -75,16 +77,16 @@ class Affine:
     fill: int = 0
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """The images moved, of the type and range they came with."""
+        """The moved images, in their original type and range."""
         check_images("a movement", images, generator)
-        drawn = torch.rand((6, len(images)), generator=generator, device=images.device) * 2 - 1
+        amounts = torch.rand((6, len(images)), generator=generator, device=images.device) * 2 - 1
         movement = Movement(
-            degrees=drawn[0] * self.degrees,
-            scale=torch.exp(drawn[1] * math.log1p(self.scale)),
-            shear_x=drawn[2] * self.shear,
-            shear_y=drawn[3] * self.shear,
-            right=drawn[4] * self.translate,
-            down=drawn[5] * self.translate,
+            degrees=amounts[0] * self.degrees,
+            scale=torch.exp(amounts[1] * math.log1p(self.scale)),
+            shear_x=amounts[2] * self.shear,
+            shear_y=amounts[3] * self.shear,
+            right=amounts[4] * self.translate,
+            down=amounts[5] * self.translate,
         )
         levels = to_levels(images)
         return from_levels(moved(levels, movement.looking_back(levels), self.fill).round(), images)
@@ -94,7 +96,7 @@ class Affine:
 class Cutout:
     """A square at a random place replaced by the level `fill` (DeVries and Taylor, 2017).
 
-    Its side is `share` of the image's shorter side; with `varied`, a random part of that, uniformly (as in FixMatch).
+    Its side is `share` of the image's shorter side; with `varied`, a random share of that, uniformly (as in FixMatch).
     """
 
     share: float = 0.5
@@ -102,11 +104,11 @@ class Cutout:
     fill: int = 127
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """The images with their squares, of the type and range they came with."""
+        """The images with their squares, in their original type and range."""
         check_images("a cutout", images, generator)
         height, width = images.shape[2:]
         longest = self.share * min(height, width)
-        drawn = torch.rand((3, len(images)), generator=generator, device=images.device)
+        amounts = torch.rand((3, len(images)), generator=generator, device=images.device)
         extents, starts = (
             constant(values, images.device)[:, None]
             for values in (
@@ -114,16 +116,16 @@ class Cutout:
                 (-height / 2, -width / 2, 0.0 if self.varied else longest),
             )
         )
-        middle_y, middle_x, side = torch.addcmul(starts, drawn, extents)
+        middle_y, middle_x, side = torch.addcmul(starts, amounts, extents)
         fill = self.fill if images.dtype == torch.uint8 else self.fill / BRIGHTEST
         return cut_out(images, middle_y, middle_x, side, fill)
 
 
 @dataclass(frozen=True)
 class Normalize:
-    """(value - mean) / std for each channel of an image or column of a table; bytes are divided by 255 before.
+    """(value - mean) / std for each channel or column; bytes are divided by 255 before.
 
-    A single mean and std hold for all channels; none at all only turns bytes into floats within 0..1.
+    A single mean and std hold for all channels; without any, bytes only become floats within 0..1.
     """
 
     mean: tuple[float, ...] = ()
@@ -131,10 +133,10 @@ class Normalize:
 
     def __post_init__(self) -> None:
         if len(self.mean) != len(self.std) or any(not value > 0 for value in self.std):
-            raise DataError(f"each mean has a std above 0, got mean {self.mean} and std {self.std}")
+            raise DataError(f"each mean needs a std above 0, found mean {self.mean} and std {self.std}")
 
     def __call__(self, images: Tensor, generator: torch.Generator | None = None) -> Float[Tensor, "batch ..."]:
-        """Floats; nothing is drawn."""
+        """Normalized floats; the generator is not used."""
         unit = BRIGHTEST if images.dtype == torch.uint8 else 1
         if len(self.mean) not in (0, 1, images.shape[1]):
             raise DataError(f"{len(self.mean)} means for {images.shape[1]} channels or columns")
@@ -149,24 +151,24 @@ class Normalize:
 
 @dataclass(frozen=True)
 class Noise:
-    """Gaussian noise of standard deviation `scale` on every value: for tables, after they were normalized."""
+    """Gaussian noise of standard deviation `scale` on every value: for tables, after normalization."""
 
     scale: float = 0.0
 
     def __call__(self, images: Float[Tensor, "batch ..."], generator: torch.Generator) -> Float[Tensor, "batch ..."]:
-        """The values with their noise; as they came if the scale is 0."""
+        """The values with their noise; unchanged if the scale is 0."""
         if not images.is_floating_point():
             raise DataError(f"noise is added to floats, found {images.dtype}; normalize first")
         check_generator("noise", images, generator)
         if self.scale == 0:
             return images
-        drawn = torch.randn(images.shape, generator=generator, device=images.device, dtype=images.dtype)
-        return images + self.scale * drawn
+        noise = torch.randn(images.shape, generator=generator, device=images.device, dtype=images.dtype)
+        return images + self.scale * noise
 
 
 @dataclass(frozen=True)
 class Folded:
-    """Rows of pixels seen as images of this shape, augmented, and made rows again. Images go through as they are.
+    """Rows of pixels viewed as images, augmented, and flattened again. Images are passed through.
 
     >>> Folded(Affine(), (1, 8, 8))(torch.zeros(5, 64), torch.Generator()).shape
     torch.Size([5, 64])
@@ -176,9 +178,9 @@ class Folded:
     shape: tuple[int, int, int]
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """As many rows, of the same length."""
+        """The same number of rows, of the same length."""
         if images.ndim != 2:
             return self.augmentation(images, generator)
         if images.shape[1] != math.prod(self.shape):
-            raise DataError(f"rows of {images.shape[1]} numbers are no images of shape {list(self.shape)}")
+            raise DataError(f"rows of {images.shape[1]} numbers are not images of shape {list(self.shape)}")
         return self.augmentation(images.reshape(-1, *self.shape), generator).flatten(1)

@@ -1,4 +1,4 @@
-"""Published data sets, read from their official files; small ones that come with scikit-learn."""
+"""Published data sets, read from their official files, and small ones from scikit-learn."""
 
 from glws.data.sources._bundled import BUNDLED as BUNDLED
 from glws.data.sources._catalog import SOURCES as SOURCES

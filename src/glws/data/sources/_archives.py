@@ -1,4 +1,4 @@
-"""Unpacking an archive from elsewhere: plain files only, never outside the folder, never more than was announced."""
+"""Safe unpacking of an archive: plain files only, inside the folder, within the size limit."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from glws.errors import DataError
 
 MAX_MEMBERS = 1000
 SLACK = 1 << 20
-"""What headers and small extra files may add to the announced content."""
+"""Allowance for headers and small extra files above the announced content."""
 
 
 class _Capped:
-    """A stream that refuses to give more than `limit` bytes, whatever a header inside it promises."""
+    """A stream that refuses to yield more than `limit` bytes, whatever its headers claim."""
 
     def __init__(self, file: IO[bytes], limit: int, path: Path) -> None:
         self.file, self.left, self.path = file, limit, path
@@ -31,10 +31,10 @@ class _Capped:
 
 
 def unpack(path: Path, folder: Path, max_bytes: int) -> None:
-    """Unpacks a .tar.gz into an existing folder.
+    """Unpack a .tar.gz into an existing folder.
 
     Links, devices, absolute paths and paths that lead outside are refused, and so is more than `max_bytes` in all,
-    which is noticed before it is written. What was unpacked until then stays: give an empty folder, and remove it after
+    which is checked before writing. Files unpacked before an error stay: pass an empty folder, and remove it after
     an error.
     """
     if not hasattr(tarfile, "data_filter"):
@@ -45,7 +45,7 @@ def unpack(path: Path, folder: Path, max_bytes: int) -> None:
             with tarfile.open(fileobj=stream, mode="r|") as archive:  # type: ignore[call-overload]
                 _unpack_members(archive, path, folder, max_bytes)
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path}: not a sound .tar.gz archive ({one_line(error)})") from error
+        raise DataError(f"{path}: not a valid .tar.gz archive ({one_line(error)})") from error
 
 
 def _unpack_members(archive: tarfile.TarFile, path: Path, folder: Path, max_bytes: int) -> None:

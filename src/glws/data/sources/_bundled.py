@@ -1,4 +1,4 @@
-"""The small sets that come with scikit-learn: nothing to download, always there."""
+"""The small data sets of scikit-learn, which need no download."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from glws._optional import needed
 from glws.data.sources._source import Source, Split
 
 BUNDLED = {"digits": "load_digits", "breast_cancer": "load_breast_cancer", "wine": "load_wine", "iris": "load_iris"}
-"""Our name of each, and the function of `sklearn.datasets` that gives it."""
+"""The names of the sets, and their functions in `sklearn.datasets`."""
 
 BRIGHTEST = {"digits": 16.0}
-"""Pictures are divided by their brightest value; the columns of the other sets stay as they were measured."""
+"""Images are divided by their brightest value; the columns of the other sets are not scaled."""
 
 
 def load_bundled(name: str) -> Source:
     """One of the bundled sets as a float table; every fifth instance of each class is for testing.
 
     That rule needs no random numbers, keeps the classes in proportion and never changes. Columns other than pixels are
-    in their own units: scale them by what the training part says.
+    in their own units: scale them by statistics of the training part.
 
     >>> load_bundled("digits")
     Source(digits: 1442 + 355, 10 classes)

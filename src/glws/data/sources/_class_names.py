@@ -48,4 +48,4 @@ CIFAR100_SUPERCLASSES = {
     "vehicles 1": ("bicycle", "bus", "motorcycle", "pickup_truck", "train"),
     "vehicles 2": ("lawn_mower", "rocket", "streetcar", "tank", "tractor"),
 }
-"""In the order of the coarse labels: an image's coarse label says which row its class is in."""
+"""In the order of the coarse labels: the coarse label of an image is the row of its class."""

@@ -1,4 +1,4 @@
-"""The paper's binary problems: which classes are positive, for each data set and setting."""
+"""The paper's binary problems: the positive classes of each data set and setting."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ANIMALS = (
 
 @dataclass(frozen=True)
 class ClassSplit:
-    """Positive classes by number; `released_code` are those of the authors' code where it differs, `note` says how."""
+    """Positive classes by number; `released_code` are those of the authors' code if different, `note` explains."""
 
     positive: tuple[int, ...]
     released_code: tuple[int, ...]
@@ -77,7 +77,7 @@ CLASS_SPLITS: dict[tuple[str, str], ClassSplit] = {
 
 
 def class_split(name: str, setting: str) -> ClassSplit:
-    """Which classes of a data set are positive in a setting of the paper.
+    """The positive classes of a data set in a setting of the paper.
 
     >>> class_split("stl10", "positive_unlabeled").positive
     (0, 2, 8, 9)
@@ -85,7 +85,7 @@ def class_split(name: str, setting: str) -> ClassSplit:
     (0, 1, 8, 9)
     """
     if (name, setting) not in CLASS_SPLITS:
-        settings = [known for source, known in CLASS_SPLITS if source == name]
-        known = f"; it has {', '.join(settings)}" if settings else ""
-        raise DataError(f"the paper has no binary problem of {name!r} for {setting!r}{known}")
+        settings = [other for source, other in CLASS_SPLITS if source == name]
+        hint = f"; it has {', '.join(settings)}" if settings else ""
+        raise DataError(f"the paper has no binary problem of {name!r} for {setting!r}{hint}")
     return CLASS_SPLITS[name, setting]

@@ -1,4 +1,4 @@
-"""`download`: fetches an official set over https, checks it, and puts it in place whole or not at all."""
+"""`download`: fetch an official data set over https, verified and atomic."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from glws.data.sources._official_formats import load_official
 from glws.errors import DataError
 
 Opener = Callable[[str], Any]
-"""Gives for an address something with `read(size)` that is closed by `with`."""
+"""Opens an address as a context manager with `read(size)`."""
 Advance = Callable[[int], None]
 TIMEOUT = 30.0
 
@@ -37,7 +37,7 @@ class _OnlyHttps(urllib.request.HTTPRedirectHandler):
 
 
 def open_https(url: str) -> Any:
-    """The response to a request over https, and over nothing else, redirected or not."""
+    """The response to a request over https, including redirects; other protocols are refused."""
     if not url.startswith("https://"):
         raise DataError(f"{url}: only https is used")
     request = urllib.request.Request(url, headers={"User-Agent": "glws"})
@@ -47,18 +47,17 @@ def open_https(url: str) -> Any:
 def download(
     name: str, folder: str | os.PathLike[str] | None = None, progress: bool = True, opener: Opener = open_https
 ) -> Path:
-    """Fetches a data set into the data folder and returns where its files are.
+    """Fetch a data set into the data folder and return the folder of its files.
 
-    What is already there and sound is not fetched again; an archive that somebody put into the data folder is used, and
-    kept. Every file is checked against its published checksum before it gets its name, so a broken connection, a full
-    disk or a killed process leaves nothing half done. Sets that come with scikit-learn need no download; ImageNet-100
-    cannot be downloaded.
+    Valid files are not fetched again; an archive that you put into the data folder is used, and kept. Every file is
+    checked against its published checksum before it gets its name, so a broken connection, a full disk or a killed
+    process leaves no partial files. Sets of scikit-learn need no download; ImageNet-100 cannot be downloaded.
     """
     check_name(name)
     if name in BUNDLED:
         raise DataError(f"{name} comes with scikit-learn: there is nothing to download")
     if name not in OFFICIAL_SETS:
-        raise DataError(f"{name} is made from ImageNet, which cannot be downloaded without its owners' leave")
+        raise DataError(f"{name} is made from ImageNet, which cannot be downloaded without its owners' permission")
     return download_official(OFFICIAL_SETS[name], data_folder(folder), progress, opener)
 
 
@@ -125,7 +124,7 @@ def _matches(path: Path, item: Download) -> bool:
 
 
 def _unpack_set(wanted: OfficialSet, item: Download, archive: Path, folder: Path) -> None:
-    """Unpacks beside the final place, checks every file, then renames."""
+    """Unpack beside the final place, check every file, then rename."""
     with tempfile.TemporaryDirectory(dir=folder, prefix=".unpacking-") as name:
         unpack(archive, Path(name), sum(file.size for file in wanted.files))
         home = Path(name) / str(item.archived_folder)
@@ -142,7 +141,7 @@ def _unpack_set(wanted: OfficialSet, item: Download, archive: Path, folder: Path
 
 
 def _move(home: Path, target: Path) -> None:
-    """Renames a folder; one that is in the way was found unsound, and steps aside under another name."""
+    """Rename a folder; an invalid one at the target is renamed too."""
     if target.exists():
         aside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f"{target.name}-unsound-"))
         os.replace(target, aside)
@@ -151,7 +150,7 @@ def _move(home: Path, target: Path) -> None:
 
 @contextmanager
 def _fetched(item: Download, folder: Path, progress: bool, opener: Opener) -> Iterator[Path]:
-    """The file under a passing name in `folder`, whole and checked, from the first address that gives it."""
+    """The file under a temporary name in `folder`, complete and checked, from the first address that works."""
     handle, name = tempfile.mkstemp(dir=folder, prefix=f".{item.name}-")
     try:
         with os.fdopen(handle, "wb") as file, _progress_bar(item, progress) as advance:
@@ -197,7 +196,7 @@ def _fetch_from(url: str, item: Download, file: IO[bytes], opener: Opener, advan
 
 @contextmanager
 def _progress_bar(item: Download, wanted: bool) -> Iterator[Advance]:
-    """Something to tell how many bytes have come; a bar on stderr when it is wanted."""
+    """A function for the number of received bytes; with a progress bar on stderr if wanted."""
     if not wanted:
         yield lambda size: None
         return

@@ -1,4 +1,4 @@
-"""Reading official files: nothing is allocated that the known size does not justify, nothing is used unchecked."""
+"""Reading of official files: allocations are limited by known sizes, and all content is checked."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from glws.data.sources._official import OfficialFile
 from glws.errors import DataError
 
 CHECKSUMS = "glws-checksums.txt"
-"""Written beside files that were unpacked from a checked archive and have no published checksum of their own."""
+"""Stored with files from a checked archive that have no published checksum of their own."""
 CHUNK = 1 << 20
 
 
 def data_folder(folder: str | os.PathLike[str] | None = None) -> Path:
-    """Where data lies: the folder given, else `$GLWS_DATA`, else `~/.cache/glws/data`."""
+    """The folder of data sets: the argument, else `$GLWS_DATA`, else `~/.cache/glws/data`."""
     if folder is not None:
         return Path(folder)
     return Path(os.environ.get("GLWS_DATA") or Path.home() / ".cache" / "glws" / "data")
 
 
 def read_content(path: Path, size: int) -> NDArray[np.uint8]:
-    """The decompressed content of a file that must have exactly `size` bytes, gzipped (`.gz`) or not."""
+    """The decompressed content of a file of exactly `size` bytes, gzipped (`.gz`) or not."""
     content = np.empty(size, np.uint8)
     try:
         with cast(BinaryIO, gzip.open(path) if path.suffix == ".gz" else path.open("rb")) as file:
@@ -58,7 +58,7 @@ def _fill(file: BinaryIO, buffer: memoryview) -> int:
 
 
 def check_content(path: Path, content: NDArray[np.uint8], digest: str | None) -> None:
-    """Raises `DataError` when the content does not have this checksum ("md5:..." or "sha256:..."); None passes."""
+    """Raise `DataError` unless the content has this checksum ("md5:..." or "sha256:..."); None passes."""
     if digest is None:
         return
     found = hasher_of(digest)
@@ -67,7 +67,7 @@ def check_content(path: Path, content: NDArray[np.uint8], digest: str | None) ->
 
 
 def check_file(path: Path, size: int, digest: str | None) -> None:
-    """The same for a file that is not read into memory: its size first, then its checksum piece by piece."""
+    """Check size and checksum of a file without reading it into memory at once."""
     found_size = path.stat().st_size
     if found_size != size:
         raise DataError(
@@ -78,7 +78,7 @@ def check_file(path: Path, size: int, digest: str | None) -> None:
 
 
 def hash_of_file(path: Path, digest: str) -> str:
-    """The checksum of a file, of the kind that `digest` is."""
+    """The checksum of a file, by the algorithm of `digest`."""
     found = hasher_of(digest)
     with path.open("rb") as file:
         while chunk := file.read(CHUNK):
@@ -87,26 +87,26 @@ def hash_of_file(path: Path, digest: str) -> str:
 
 
 def hasher_of(digest: str) -> hashlib._Hash:
-    """An empty hash of the kind that `digest` is."""
+    """An empty hash of the algorithm of `digest`."""
     return hashlib.new(digest.partition(":")[0], usedforsecurity=False)
 
 
 def compare_digest(path: Path | str, found: str, digest: str) -> None:
-    """Raises `DataError` when a checksum is not the one expected."""
-    kind, _, expected = digest.partition(":")
+    """Raise `DataError` if a checksum is not the expected one."""
+    algorithm, _, expected = digest.partition(":")
     if found != expected:
         raise DataError(
-            f"{path}: damaged, or not the official file: its {kind.upper()} is {found}, expected {expected}"
+            f"{path}: damaged, or not the official file: its {algorithm.upper()} is {found}, expected {expected}"
         )
 
 
 def known_digest(path: Path, file: OfficialFile) -> str | None:
-    """The published checksum, or else the one written when the file was unpacked, or None."""
+    """The published checksum, or the one stored when the file was unpacked, or None."""
     return file.digest or read_checksums(path.parent).get(file.name)
 
 
 def read_checksums(folder: Path) -> dict[str, str]:
-    """What `write_checksums` wrote, by file name; nothing when there is no such file."""
+    """The checksums stored by `write_checksums`, by file name; empty without such a file."""
     path = folder / CHECKSUMS
     if not path.is_file():
         return {}
@@ -118,6 +118,6 @@ def read_checksums(folder: Path) -> dict[str, str]:
 
 
 def write_checksums(folder: Path, names: list[str]) -> None:
-    """Writes the SHA-256 of these files beside them."""
+    """Store the SHA-256 of these files beside them."""
     lines = [f"{hash_of_file(folder / name, 'sha256:')}  {name}\n" for name in names]
     (folder / CHECKSUMS).write_text("".join(lines), encoding="ascii")

@@ -1,4 +1,4 @@
-"""ImageNet-100: a folder of images for each class, and a list of the classes that count."""
+"""ImageNet-100: a folder of images for each class, and a list of the classes in use."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ LONGEST_LIST = 1 << 20
 
 
 def load_imagenet100(folder: Path, num_classes: int = 100) -> Source:
-    """Images under `train/<class>/` and `val/<class>/`, for the classes listed in `classes.txt`, one to a line.
+    """Images under `train/<class>/` and `val/<class>/`, for the classes listed in `classes.txt`, one per line.
 
-    A line is the folder's name (such as n01440764), then perhaps a name for people; its place in the list is the
-    class's number. Folders that are not listed are left alone, so the list can pick 100 classes out of all of ImageNet.
+    A line is the folder's name (such as n01440764), optionally followed by a readable name; its place in the list is
+    the class's number. Folders that are not listed are ignored, so the list can select 100 classes of all of ImageNet.
     Images stay in their files: `source.train.inputs[0]` reads one.
     """
     home = _home(folder)
@@ -36,7 +36,7 @@ def _home(folder: Path) -> Path:
     places = ", ".join(str(folder / place) for place in FOLDERS)
     raise DataError(
         f"imagenet100: no folders train and val in any of {places}; ImageNet cannot be downloaded without its owners' "
-        f"leave: put <class>/*.JPEG under train and val, and the list of classes in {CLASS_LISTS[0]}"
+        f"permission: put <class>/*.JPEG under train and val, and the list of classes in {CLASS_LISTS[0]}"
     )
 
 
@@ -46,7 +46,7 @@ def read_class_list(home: Path, num_classes: int) -> list[tuple[str, str]]:
     if path is None:
         raise DataError(f"imagenet100: the list of classes, {CLASS_LISTS[0]}, is missing from {home}")
     if path.stat().st_size > LONGEST_LIST:
-        raise DataError(f"{path}: a list of classes is shorter than {LONGEST_LIST:,} bytes")
+        raise DataError(f"{path}: a list of classes must be shorter than {LONGEST_LIST:,} bytes")
     text = path.read_text(encoding="utf-8", errors="replace")
     listed: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):

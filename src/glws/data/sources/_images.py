@@ -1,4 +1,4 @@
-"""Images that stay in their files until they are asked for."""
+"""Images that are read from their files on access."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from glws.errors import DataError
 FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP")
 SUFFIXES = (".jpeg", ".jpg", ".png", ".bmp", ".tif", ".tiff", ".webp")
 MAX_PIXELS = 64_000_000
-"""Larger pictures are refused before they are decoded: a few bytes can claim any size."""
+"""Larger images are refused before they are decoded: a few bytes can claim any size."""
 
 
 @dataclass(frozen=True, eq=False)
 class ImageFiles:
-    """A sequence of pictures, each read when indexed, as bytes `[3, size, size]`.
+    """A sequence of images, each read when indexed, as bytes `[3, size, size]`.
 
-    The shorter side is scaled to `size` and the middle is cut out. Reading needs Pillow. A file that is missing,
-    damaged or no picture raises a `DataError` that names it. It has what `WeakDataset` asks
-    of instances (`len`, `take`) and a torch `DataLoader` of a data set (`len`, indexing).
+    The shorter side is scaled to `size` and the middle is cropped. Reading needs Pillow. A file that is missing,
+    damaged or not an image raises a `DataError` that names it. It has the interface of instances of `WeakDataset`
+    (`len`, `take`) and of a data set for a torch `DataLoader` (`len`, indexing).
     """
 
     paths: tuple[str, ...]
@@ -37,7 +37,7 @@ class ImageFiles:
 
     @classmethod
     def in_folder(cls, folder: str | os.PathLike[str], size: int = 224) -> ImageFiles:
-        """All pictures below a folder, in the order of their names."""
+        """All images below a folder, sorted by name."""
         found = sorted(path for path in Path(folder).rglob("*") if path.suffix.lower() in SUFFIXES)
         if not found:
             raise DataError(f"{folder}: there are no images in this folder ({', '.join(SUFFIXES)})")
@@ -50,17 +50,17 @@ class ImageFiles:
         return read_image(self.paths[number], self.size)
 
     def take(self, numbers: Iterable[int] | Tensor) -> Tensor:
-        """The chosen pictures, read and stacked: `[chosen, 3, size, size]`."""
+        """The chosen images, read and stacked: `[chosen, 3, size, size]`."""
         images = [self[int(number)] for number in numbers]
         return torch.from_numpy(np.stack(images) if images else np.empty((0, 3, self.size, self.size), np.uint8))
 
     def subset(self, numbers: Iterable[int]) -> ImageFiles:
-        """Some of the pictures, in the order asked for, not read yet."""
+        """Some of the images, in this order, not read yet."""
         return ImageFiles(tuple(self.paths[int(number)] for number in numbers), self.size)
 
 
 def read_image(path: str | os.PathLike[str], size: int) -> NDArray[np.uint8]:
-    """One picture as bytes `[3, size, size]`: its shorter side scaled to `size`, the middle cut out."""
+    """One image as bytes `[3, size, size]`: its shorter side scaled to `size`, the middle cropped."""
     pillow = needed("PIL.Image", "pillow", "reading images")
     try:
         with pillow.open(path, formats=FORMATS) as image:
@@ -78,7 +78,7 @@ def read_image(path: str | os.PathLike[str], size: int) -> NDArray[np.uint8]:
 
 def _check_pixels(path: str | os.PathLike[str], sides: tuple[int, int]) -> None:
     if sides[0] * sides[1] > MAX_PIXELS:
-        raise DataError(f"{path}: claims {sides[0]} x {sides[1]} pixels, more than the {MAX_PIXELS:,} that are read")
+        raise DataError(f"{path}: claims {sides[0]} x {sides[1]} pixels, more than the limit of {MAX_PIXELS:,}")
 
 
 def _middle(image: Any, size: int) -> NDArray[np.uint8]:
@@ -91,5 +91,5 @@ def _middle(image: Any, size: int) -> NDArray[np.uint8]:
 
 
 def image_paths(folder: Path) -> list[str]:
-    """The pictures directly inside a folder, by name, in order."""
+    """The images directly inside a folder, sorted by name."""
     return sorted(str(path) for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file())

@@ -1,4 +1,4 @@
-"""What the published image sets consist of: files, sizes, checksums, where they come from."""
+"""The published image sets: files, sizes, checksums and addresses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HOMES_OF_STL = ("https://cs.stanford.edu/~acoates/stl10/", "https://ai.stanford.
 
 @dataclass(frozen=True)
 class OfficialFile:
-    """A file of a set: its name, and size and checksum of its content once decompressed ("md5:..." or "sha256:...")."""
+    """A file of a set: its name, and size and checksum of its decompressed content ("md5:..." or "sha256:...")."""
 
     name: str
     size: int
@@ -28,7 +28,7 @@ class OfficialFile:
 
 @dataclass(frozen=True)
 class Download:
-    """A file as it is served; an archive also says which folder it holds."""
+    """A file on a server; an archive also has the name of its folder."""
 
     name: str
     size: int
@@ -41,9 +41,9 @@ class Download:
 class OfficialSet:
     """An image set in its official format.
 
-    `parts` are the files of "train", "test" and perhaps "unlabeled". `folders` are the places, relative to the data
-    folder, where the files may lie; a download goes to the first. `pickled` are the names under which the version made
-    of pickles is known: never opened, only recognized.
+    `parts` are the files of "train", "test" and optionally "unlabeled". `folders` are the possible places of the files,
+    relative to the data folder; a download goes to the first. `pickled` are the names of the pickled version of the
+    set: never opened, only recognized.
     """
 
     name: str
@@ -70,7 +70,7 @@ class OfficialSet:
 def _idx_set(
     name: str, classes: tuple[str, ...], digests: tuple[str, ...], served: tuple[str, ...], urls: tuple[str, ...]
 ) -> OfficialSet:
-    """MNIST and what was made in its image. `digests` of the four files' content, `served` "size:md5" of the .gz."""
+    """MNIST and sets of its format, from `digests` of contents and `served` "size:md5" of the .gz."""
     names = [f"{part}-{what}" for part in ("train", "t10k") for what in ("images-idx3-ubyte", "labels-idx1-ubyte")]
     sizes = (16 + 60_000 * 784, 8 + 60_000, 16 + 10_000 * 784, 8 + 10_000)
     files = [OfficialFile(*item) for item in zip(names, sizes, (f"sha256:{digest}" for digest in digests), strict=True)]
@@ -165,7 +165,7 @@ CIFAR_100 = OfficialSet(
     image_shape=(3, 32, 32),
     classes=CIFAR100,
     parts={
-        # no published checksum of the unpacked files: `download` writes theirs beside them, from the checked archive
+        # no published checksum of the unpacked files: `download` stores theirs beside them, from the checked archive
         "train": (OfficialFile("train.bin", 50_000 * 3074),),
         "test": (OfficialFile("test.bin", 10_000 * 3074),),
     },

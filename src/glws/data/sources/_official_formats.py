@@ -19,7 +19,7 @@ Bytes = NDArray[np.uint8]
 
 
 def load_official(wanted: OfficialSet, folder: Path, verify: bool = True) -> Source:
-    """Reads an official set from a data folder, checking sizes, headers, labels and, unless told not to, checksums."""
+    """Read an official set from a data folder; check sizes, headers, labels and, with `verify`, checksums."""
     home = find_home(wanted, folder)
     paths = {file.name: path_in(home, file.name, wanted) for file in wanted.files}
     digests = {file.name: known_digest(paths[file.name], file) for file in wanted.files}
@@ -35,7 +35,7 @@ def load_official(wanted: OfficialSet, folder: Path, verify: bool = True) -> Sou
 
 
 def find_home(wanted: OfficialSet, folder: Path) -> Path:
-    """The first of the set's folders that holds its first file, gzipped or not."""
+    """The first of the set's folders with its first file, gzipped or not."""
     first = wanted.files[0].name
     for place in wanted.folders:
         if any((folder / place / name).is_file() for name in (first, f"{first}.gz")):
@@ -51,7 +51,7 @@ def _refuse_pickles(wanted: OfficialSet, folder: Path) -> None:
             if (folder / place / name).exists():
                 raise DataError(
                     f"{folder / place / name}: this is the Python version of {wanted.name}, made of pickles, which are "
-                    f"never opened; take the binary version, {wanted.downloads[0].name}"
+                    f"never opened; use the binary version, {wanted.downloads[0].name}"
                 )
 
 
@@ -72,13 +72,16 @@ def _read_idx_split(wanted: OfficialSet, files: tuple[OfficialFile, ...], paths:
 
 
 def _read_idx(path: Path, file: OfficialFile, shape: tuple[int, ...]) -> Bytes:
-    """An idx file of bytes: 0, 0, 8 (unsigned bytes), number of axes, the axes as big-endian integers, the data."""
+    """Read an idx file of bytes.
+
+    It holds 0, 0, 8 (unsigned bytes), the number of axes, the axes as big-endian integers, the data.
+    """
     content = read_content(path, file.size)
     header = bytes((0, 0, 8, len(shape))) + np.array(shape, ">u4").tobytes()
     found = content[: len(header)].tobytes()
     if found[:4] != header[:4]:
         raise DataError(
-            f"{path}: begins with {found[:4].hex(' ')}, an idx file of this kind with {header[:4].hex(' ')}"
+            f"{path}: begins with {found[:4].hex(' ')}, an idx file of this type with {header[:4].hex(' ')}"
         )
     if found != header:
         claimed = " x ".join(str(axis) for axis in np.frombuffer(found[4:], ">u4"))
@@ -88,7 +91,7 @@ def _read_idx(path: Path, file: OfficialFile, shape: tuple[int, ...]) -> Bytes:
 
 
 def _read_cifar_split(wanted: OfficialSet, files: tuple[OfficialFile, ...], paths: dict[str, Path]) -> Split:
-    """Records of one byte for each kind of label (the class is the last) and the three planes of the image."""
+    """Records of one byte for each label (the class is the last) and the three planes of the image."""
     record = wanted.label_bytes + wanted.image_bytes
     total = sum(file.size for file in files) // record
     images, labels = np.empty((total, *wanted.image_shape), np.uint8), np.empty(total, np.int64)
@@ -132,13 +135,13 @@ def _read_stl_split(wanted: OfficialSet, files: tuple[OfficialFile, ...], paths:
 
 
 def _stl_images(wanted: OfficialSet, file: OfficialFile, paths: dict[str, Path]) -> Bytes:
-    """The images as a mapped file: planes are stored column by column, so their axes are exchanged in the view.
+    """The images as a mapped file, with axes exchanged, since planes are stored column by column.
 
-    Mapped copy-on-write: what somebody writes into the array stays in memory, and torch takes it without a warning.
+    Mapped copy-on-write: writes to the array stay in memory, and torch accepts it without a warning.
     """
     path = paths[file.name]
     if path.suffix == ".gz":
-        raise DataError(f"{path}: decompress it first: STL-10's images are used where they lie")
+        raise DataError(f"{path}: decompress it first: STL-10's images are read from the mapped file")
     check_file(path, file.size, file.digest)
     channels, height, width = wanted.image_shape
     mapped = np.memmap(path, np.uint8, mode="c", shape=(file.size // wanted.image_bytes, channels, width, height))

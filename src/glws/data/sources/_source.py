@@ -1,4 +1,4 @@
-"""What a source gives: inputs and true labels, in a training and a test part."""
+"""The content of a source: inputs and true labels, in a training and a test part."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Split:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Source:
-    """Fully labeled data, as it was published.
+    """Fully labeled data as published.
 
-    Images are NCHW, which is torch's order and that of the CIFAR and STL-10 files, so that a mapped file is used as it
-    lies. `unlabeled` are inputs without a class (STL-10's third part). `unverified` names the files whose content no
-    known checksum vouches for; their sizes and labels were checked all the same.
+    Images are NCHW, which is torch's order and that of the CIFAR and STL-10 files, so that a mapped file needs no copy.
+    `unlabeled` are inputs without a class (STL-10's third part). `unverified` names the files without a known checksum;
+    their sizes and labels were checked all the same.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Source:
 
     @property
     def num_classes(self) -> int:
-        """How many classes there are."""
+        """Number of classes."""
         return len(self.classes)
 
     def binary(self, positive: Sequence[int]) -> Source:
@@ -58,7 +58,7 @@ class Source:
         """
         outside = [number for number in positive if not 0 <= number < self.num_classes]
         if outside or not positive:
-            raise DataError(f"{self.name}: positive classes must be among 0..{self.num_classes - 1}, got {positive}")
+            raise DataError(f"{self.name}: positive classes must be among 0..{self.num_classes - 1}, found {positive}")
         train, test = (_binary_split(split, positive) for split in (self.train, self.test))
         return replace(self, classes=("negative", "positive"), train=train, test=test)
 

@@ -1,4 +1,4 @@
-"""From fully labeled data to each setting of weak supervision: simulated, seeded, with exact numbers."""
+"""Simulation of each setting of weak supervision from fully labeled data: seeded, with exact numbers."""
 
 from glws.data.weaken._bags import bag_sizes as bag_sizes
 from glws.data.weaken._bags import class_proportions as class_proportions

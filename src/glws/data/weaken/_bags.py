@@ -1,4 +1,4 @@
-"""Bags of random sizes: whether a class occurs in them, or how often."""
+"""Bags of random sizes with presence or counts of classes."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def multi_instance(
 ) -> Weakened:
     """Bags, and whether each holds a positive (label 1). Sizes as in `bag_sizes`, members drawn with replacement.
 
-    Balanced: exactly half of the bags hold a positive (one more where the number is odd), the others none. Otherwise
-    every bag is taken as it comes.
+    Balanced: exactly half of the bags hold a positive (one more for an odd number), the others none. Otherwise
+    bags are not selected.
 
-    `redraw` says what a bag of the wrong sort would be replaced by. "members": by other members, so that its size says
-    nothing about its label. "bag": by another size too, as the released code does; bags without positives are then
-    shorter (by about std² ln(1 - share of positives)), which a model that knows the size can exploit.
+    `redraw` is how a bag of the wrong sort is replaced. "members": by other members, so that its size is independent of
+    its label. "bag": by another size too, as the released code does; bags without positives are then
+    shorter (by about std² ln(1 - share of positives)), which a model that reads the size can exploit.
 
-    `share_known`: it is known that balanced bags were chosen, and how many of all instances are positive
+    `share_known`: the weak labels state the selection of balanced bags and the share of positives of all instances
     (`MultiInstance`, `share`).
 
     >>> record = multi_instance([0, 0, 0, 1], 4, 5, 1, generator=torch.Generator().manual_seed(0))
@@ -49,16 +49,16 @@ def multi_instance(
     """
     true, pools = binary_pools(labels)
     if share_known and not (balanced and redraw == "members"):
-        raise DataError("share_known is for balanced bags of which the members are drawn again, not the size")
+        raise DataError('share_known needs balanced bags with redraw="members"')
     if balanced:
-        wanted = torch.arange(checked_number(num_bags, "num_bags")) >= num_bags // 2
-        wanted = wanted[torch.randperm(num_bags, generator=generator)]
-        bags = _bags_of_sort(wanted, pools, mean, std, redraw, generator)
+        is_positive = torch.arange(checked_number(num_bags, "num_bags")) >= num_bags // 2
+        is_positive = is_positive[torch.randperm(num_bags, generator=generator)]
+        bags = _bags_of_sort(is_positive, pools, mean, std, redraw, generator)
     else:
         bags = _any_bags(len(true), bag_sizes(num_bags, mean, std, generator=generator), generator)
     counts = _class_counts(bags, true, 2)
     present = counts[:, 1] > 0
-    assert not balanced or torch.equal(present, wanted)
+    assert not balanced or torch.equal(present, is_positive)
     weak = MultiInstance.of(present.long(), share=pools.share if share_known else None)
     return Weakened(bags, weak, _binary_statistics(bags, counts))
 
@@ -66,7 +66,7 @@ def multi_instance(
 def multi_instance_classes(
     labels: Numbers, num_classes: int, num_bags: int, mean: float, std: float, *, generator: torch.Generator
 ) -> Weakened:
-    """Bags, and which of several classes occur in each; every bag is taken as it comes.
+    """Bags, and which of several classes occur in each, without selection.
 
     >>> record = multi_instance_classes([0, 1, 2], 3, 2, 4, 1, generator=torch.Generator().manual_seed(0))
     >>> record.weak.present.shape
@@ -87,10 +87,12 @@ def proportions(
     reject_empty: bool = False,
     redraw: Redraw = "bag",
 ) -> Weakened:
-    """Bags, and how many positives (label 1) each holds. Sizes as in `bag_sizes`, members drawn with replacement.
+    """Bags, and the number of positives (label 1) of each.
+
+    Sizes as in `bag_sizes`, members drawn with replacement.
 
     `reject_empty=True` replaces bags without positives, as the released code does: positives are then more frequent
-    in the bags than in the data, by the factor 1 / P(a bag holds any), and so they are in what a model learns from
+    in the bags than in the data, by the factor 1 / P(a bag holds any), and so they are for a model trained on
     the counts. `redraw` is as in `multi_instance`.
 
     >>> record = proportions([0, 0, 0, 1], 3, 5, 1, generator=torch.Generator().manual_seed(0))
@@ -110,7 +112,7 @@ def proportions(
 def class_proportions(
     labels: Numbers, num_classes: int, num_bags: int, mean: float, std: float, *, generator: torch.Generator
 ) -> Weakened:
-    """Bags, and how often each of several classes occurs in each; every bag is taken as it comes.
+    """Bags, and the number of each of several classes in each, without selection.
 
     >>> record = class_proportions([0, 1, 2], 3, 2, 4, 1, generator=torch.Generator().manual_seed(0))
     >>> bool((record.weak.counts.sum(1) == record.groups.lengths).all())
@@ -122,7 +124,9 @@ def class_proportions(
 
 
 def bag_sizes(num_bags: int, mean: float, std: float, *, generator: torch.Generator) -> Int[Tensor, "bags"]:
-    """max(2, trunc(N(mean, std))) for each bag: half an instance smaller than `mean` on average; std 0 fixes the size.
+    """The size max(2, trunc(N(mean, std))) of each bag.
+
+    It is half an instance smaller than `mean` on average; std 0 fixes the size.
 
     >>> bag_sizes(3, 4.9, 0, generator=torch.Generator())
     tensor([4, 4, 4])
@@ -135,10 +139,10 @@ def bag_sizes(num_bags: int, mean: float, std: float, *, generator: torch.Genera
 def _bags_of_sort(
     positive: Bool[Tensor, "bags"], pools: Pools, mean: float, std: float, redraw: Redraw, generator: torch.Generator
 ) -> Groups:
-    """Bags with a positive where so wanted, and without any elsewhere."""
-    for wanted, pool in ((positive, pools.positives), (~positive, pools.negatives)):
-        if bool(wanted.any()) and not len(pool):
-            raise DataError(f"{int(wanted.sum())} bags need {pool.name}, but there are none")
+    """Bags with a positive where `positive`, and without any elsewhere."""
+    for is_needed, pool in ((positive, pools.positives), (~positive, pools.negatives)):
+        if bool(is_needed.any()) and not len(pool):
+            raise DataError(f"{int(is_needed.sum())} bags need {pool.name}, but there are none")
     if redraw not in ("members", "bag"):
         raise DataError(f"redraw must be one of members, bag, found {redraw!r}")
     if redraw == "members" or std == 0:
@@ -151,7 +155,7 @@ def _bags_of_sort(
 def _members_given_sort(
     positive: Bool[Tensor, "bags"], sizes: Int[Tensor, "bags"], pools: Pools, generator: torch.Generator
 ) -> Groups:
-    """Independent members, given that some are positive, or none: negatives up to the first positive, then anything.
+    """Independent members, given that some are positive, or none.
 
     The place of the first positive among size s is geometric, cut off at s: F(j) = (1 - (1-π)^(j+1)) / (1 - (1-π)^s).
     So nothing has to be rejected, however rare positives are.
@@ -173,7 +177,7 @@ def _members_given_sort(
 def _sizes_given_sort(
     positive: Bool[Tensor, "bags"], share: float, mean: float, std: float, generator: torch.Generator
 ) -> Int[Tensor, "bags"]:
-    """Sizes of bags that were redrawn as a whole until they were of their sort: P(size) P(sort | size), normalized."""
+    """Sizes of bags that were redrawn as a whole until they fit: P(size) P(sort | size), normalized."""
     _check_gaussian(mean, std)
     numbers = torch.arange(SMALLEST, SMALLEST + 2 + math.ceil(max(mean, 0) + 12 * std))
     upper = torch.special.ndtr((numbers.double() + 1 - mean) / std)
@@ -182,9 +186,9 @@ def _sizes_given_sort(
     tables = torch.stack([chance * none, chance * (1 - none)])
     sizes = torch.empty(len(positive), dtype=torch.int64)
     for sort, table in enumerate(tables):
-        wanted = positive == bool(sort)
-        if bool(wanted.any()):
-            sizes[wanted] = numbers[torch.multinomial(table, int(wanted.sum()), True, generator=generator)]
+        fits = positive == bool(sort)
+        if bool(fits.any()):
+            sizes[fits] = numbers[torch.multinomial(table, int(fits.sum()), True, generator=generator)]
     return sizes
 
 
@@ -204,7 +208,7 @@ def _class_bags(
 
 
 def _in_random_order(members: Int[Tensor, "members"], sizes: Int[Tensor, "bags"], generator: torch.Generator) -> Groups:
-    """Bags with their members shuffled, so that the place of a member says nothing."""
+    """Bags with their members shuffled, so that places are uninformative."""
     bag, _ = _places(sizes)
     key = bag + torch.rand(len(bag), generator=generator, dtype=torch.float64)
     return Groups(_offsets(sizes), members[key.argsort()])
@@ -246,5 +250,5 @@ def _binary_statistics(bags: Groups, counts: Int[Tensor, "bags 2"]) -> dict[str,
 
 
 def _mean(values: Float[Tensor, "values"]) -> float:
-    """0 where there are none."""
+    """The mean, 0 without values."""
     return float(values.sum() / max(len(values), 1))

@@ -1,4 +1,4 @@
-"""Settings by name: from a fully labeled source to weakly labeled data, with sizes that suit the source."""
+"""Settings by name: weakly labeled data from a fully labeled source, with default sizes for the source."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Defaults = Callable[[int], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Setting:
-    """How a setting is made, for how many classes, whether it needs scores, and its sizes for n instances."""
+    """The function of a setting, its number of classes, whether it needs scores, and its sizes for n instances."""
 
     make: Callable[..., Weakened]
     defaults: Defaults
@@ -39,13 +39,13 @@ class Setting:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What may be chosen, with its type."""
+        """The options of the setting, with their types."""
         given = {"labels", "confidence", "num_classes", "generator", "return"}
         return {name: kind for name, kind in get_type_hints(self.make).items() if name not in given}
 
 
 def supervised(labels: Tensor, num_classes: int, *, generator: torch.Generator) -> Weakened:
-    """Every label, as it is: the ceiling."""
+    """Every true label: the upper bound."""
     return Weakened(Groups.singles(len(labels)), Labels.of(labels, num_classes), {})
 
 
@@ -96,7 +96,7 @@ SETTINGS: dict[str, Setting] = {
 
 @dataclass(frozen=True, eq=False)
 class Simulated:
-    """A weakened source: the training inputs, what is known of them, and the source with the classes that are asked."""
+    """A weakened source: training inputs, weak labels, and the source with the classes of the problem."""
 
     inputs: Any
     weakened: Weakened
@@ -111,11 +111,11 @@ def simulated(
     options: Mapping[str, Any] | None = None,
     allow_code: bool = False,
 ) -> Simulated:
-    """A setting drawn from the training part of a source; what the options leave open follows from its size.
+    """A setting simulated on the training part of a source; default sizes depend on its size.
 
-    `positive` are the classes that count as positive in settings of two classes; without it those of the paper, or the
-    first half. Settings with confidences are drawn from the part of the instances that a model fitted to the others
-    has scored. Instead of a setting, an installed kind, or with `allow_code` one of the user's own as
+    `positive` are the positive classes in settings of two classes; the default is those of the paper, or the
+    first half. Settings with confidences use only the instances that were scored by a model fitted to the
+    others. Instead of a setting, an installed kind, or with `allow_code` one of the user's own as
     `package.module:Class`, is drawn by its `weaken`.
 
     >>> from glws.data import load

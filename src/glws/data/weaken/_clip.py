@@ -1,4 +1,4 @@
-"""Zero-shot class probabilities from CLIP: images against one sentence for each class. Needs `open_clip_torch`."""
+"""Zero-shot class probabilities from CLIP: images against one sentence per class. Needs `open_clip_torch`."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ TEMPLATE = "a photo of a {}."
 
 @dataclass(frozen=True, eq=False)
 class ClipScorer:
-    """A CLIP model with its tokenizer: `model` gives `encode_image`, `encode_text` and `logit_scale`.
+    """A CLIP model with its tokenizer: `model` has `encode_image`, `encode_text` and `logit_scale`.
 
-    Made by `load`, or from any two objects of that shape (a model of one's own, a model already at hand).
+    Created by `load`, or from any two objects with this interface, such as your own model.
     """
 
     model: Any
@@ -31,10 +31,10 @@ class ClipScorer:
 
     @classmethod
     def load(cls, model_name: str = "ViT-B-16", pretrained: str | Path = "openai", device: str = "cpu") -> ClipScorer:
-        """From a model name of `open_clip` and a tag of its published weights, or a local `.safetensors` file.
+        """Load a model name of `open_clip` with a tag of its published weights, or a local `.safetensors` file.
 
-        A tag is downloaded by `open_clip` on first use; a file is read without executing anything. OpenAI's weights
-        in a file want the name with "-quickgelu", which the tag "openai" stands for by itself.
+        A tag is downloaded by `open_clip` on first use; loading a file never executes code. OpenAI's weights
+        in a file need the name with "-quickgelu", which the tag "openai" implies.
         """
         open_clip = needed("open_clip", "open_clip_torch", "scoring images with CLIP")
         model = open_clip.create_model(model_name, pretrained=_checked_weights(pretrained), device=device)
@@ -47,11 +47,11 @@ class ClipScorer:
         """softmax over classes of scale · cos(image, sentence), for the sentences `template.format(name)`.
 
         `images` are [images, channels, height, width], bytes or floats within 0..1, color or gray, or `ImageFiles`;
-        they are taken `batch_size` at a time, so a mapped file does. Sum the columns of positive classes with
-        `positive_scores`; CLIP knows no class prior, so let `at_prior` estimate it.
+        they are read `batch_size` at a time, so a mapped file works. Sum the columns of positive classes with
+        `positive_scores`; CLIP has no class prior, so let `at_prior` estimate it.
         """
         if len(images) == 0 or len(class_names) < 2:
-            raise DataError(f"there are {len(images)} images and {len(class_names)} classes; CLIP compares several")
+            raise DataError(f"CLIP needs at least 1 image and 2 classes, found {len(images)} and {len(class_names)}")
         sentences = self._sentences(class_names, template)
         starts = range(0, len(images), batch_size)
         return torch.cat([self._scores(_some(images, start, start + batch_size), sentences) for start in starts])
@@ -79,20 +79,20 @@ class ClipScorer:
 def prepared_images(
     images: Any, size: int | tuple[int, int], mean: Sequence[float], std: Sequence[float]
 ) -> Float[Tensor, "batch 3 height width"]:
-    """Images as CLIP saw them in training: three channels, the shorter side resized, the middle cut out, normalized.
+    """Images in the input format of CLIP: three channels, the shorter side resized, cropped, normalized.
 
     >>> prepared_images(torch.full((1, 1, 8, 12), 255, dtype=torch.uint8), 4, [0.5] * 3, [0.5] * 3).unique()
     tensor([1.])
     """
     pixels = torch.as_tensor(images)
     if pixels.ndim != 4 or pixels.shape[1] not in (1, 3):
-        raise DataError(f"images are [images, 1 or 3, height, width], found shape {list(pixels.shape)}")
+        raise DataError(f"images must be [images, 1 or 3, height, width], found shape {list(pixels.shape)}")
     scaled = pixels.float() / (1.0 if pixels.is_floating_point() else 255.0)
     target = (size, size) if isinstance(size, int) else tuple(size)
-    enlarge = max(wanted / have for wanted, have in zip(target, pixels.shape[2:], strict=True))
-    shape = [max(round(have * enlarge), wanted) for have, wanted in zip(pixels.shape[2:], target, strict=True)]
+    enlarge = max(side / have for side, have in zip(target, pixels.shape[2:], strict=True))
+    shape = [max(round(have * enlarge), side) for have, side in zip(pixels.shape[2:], target, strict=True)]
     resized = interpolate(scaled, shape, mode="bicubic", antialias=True, align_corners=False).clamp(0.0, 1.0)
-    top, left = ((have - wanted) // 2 for have, wanted in zip(shape, target, strict=True))
+    top, left = ((have - side) // 2 for have, side in zip(shape, target, strict=True))
     cut = resized[:, :, top : top + target[0], left : left + target[1]].expand(-1, 3, -1, -1)
     center, spread = (torch.tensor(list(values)).view(1, 3, 1, 1) for values in (mean, std))
     return (cut - center) / spread
@@ -105,15 +105,15 @@ def _some(images: Any, start: int, stop: int) -> Any:
 
 
 def _checked_weights(pretrained: str | Path) -> str:
-    """A tag as it is; of files only those that hold nothing but numbers."""
+    """The tag unchanged; a file only if its format holds nothing but numbers."""
     path = Path(pretrained)
     if path.suffix == ".safetensors":
         if not path.is_file():
             raise DataError(f"there is no file {path}")
     elif path.suffix or isinstance(pretrained, Path) or path.is_file():
-        raise DataError(f"weights in a file must be .safetensors, which nothing in can run, found {path}")
+        raise DataError(f"weights in a file must be .safetensors, which cannot execute code, found {path}")
     elif not pretrained:
         raise DataError(
-            "pretrained must be a tag of published weights or a .safetensors file; random weights say nothing"
+            "pretrained must be a tag of published weights or a .safetensors file; random weights are useless"
         )
     return str(pretrained)

@@ -1,4 +1,4 @@
-"""Where confidences come from: the probabilities of a model at hand, or of one quickly fitted to held-out data."""
+"""Sources of confidences: probabilities of your own model, or of one fitted to held-out data."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Table = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class HeldOutScores:
-    """Class probabilities of the instances that the model has not seen.
+    """Class probabilities of the instances that the model was not fitted to.
 
     `scored` are their numbers, `probabilities` their rows; `temperature` divided the model's log-probabilities (1:
-    they were calibrated, above 1: too sure of themselves).
+    they were calibrated, above 1: overconfident).
     """
 
     scored: Int[Tensor, "scored"]
@@ -58,10 +58,10 @@ def held_out_scores(
 ) -> HeldOutScores:
     """Class probabilities from a classifier fitted to a random part of the data, for all the others.
 
-    `held_out` is the share of the data the classifier may see: four fifths of it to be fitted to, one fifth to find the
-    temperature that makes its probabilities fit best (by likelihood). The instances it has seen get no scores, since
-    a model is too sure about its own training data. `classifier` is anything with `fit` and `predict_proba`;
-    scikit-learn's logistic regression if none is given. `inputs` are flattened to [instances, features].
+    `held_out` is the share of the data for the classifier: four fifths of it for fitting, one fifth for the
+    temperature that calibrates its probabilities (by likelihood). These instances get no scores, since
+    a model is overconfident on its own training data. `classifier` is anything with `fit` and `predict_proba`, by
+    default scikit-learn's logistic regression. `inputs` are flattened to [instances, features].
 
     >>> inputs = torch.randn(100, 2, generator=torch.Generator().manual_seed(0))
     >>> labels = (inputs[:, 0] > 0).long()
@@ -86,7 +86,7 @@ def crossed_scores(
     parts: int = 2,
     classifier: Any = None,
 ) -> Float[Tensor, "instances classes"]:
-    """Class probabilities of all instances, each from a classifier that has not seen it.
+    """Class probabilities of all instances, each from a classifier that was not fitted to it.
 
     The data are divided at random; for each part the classifier is fitted to the others and calibrated, as in
     `held_out_scores`. It costs as many fits as there are parts, and no instance is lost.
@@ -99,7 +99,7 @@ def crossed_scores(
     """
     true, table = classes(labels, "labels", num_classes), _table(inputs)
     if parts < 2:
-        raise DataError(f"data are scored crosswise in at least 2 parts, got {parts}")
+        raise DataError(f"cross-fitting needs at least 2 parts, found {parts}")
     found = torch.empty(len(true), num_classes, dtype=torch.float64)
     divided = torch.randperm(len(true), generator=generator).tensor_split(parts)
     for number, scored in enumerate(divided):
@@ -111,7 +111,7 @@ def crossed_scores(
 def _scored(
     classifier: Any, table: Table, true: Tensor, seen: Tensor, scored: Tensor, num_classes: int
 ) -> tuple[Float[Tensor, "scored classes"], float]:
-    """Probabilities from a classifier fitted to four fifths of what it may see, and the temperature of the last."""
+    """Probabilities from a classifier fitted to four fifths of its instances, and the temperature from the rest."""
     fitted, calibrated = seen.tensor_split([len(seen) - len(seen) // 5])
     if len(fitted) == 0 or len(calibrated) == 0 or len(scored) == 0:
         raise DataError(f"seeing {len(seen)} of {len(true)} instances leaves nothing to fit, calibrate or score")
@@ -123,14 +123,14 @@ def _scored(
 
 
 def _table(inputs: Numbers) -> Table:
-    """One row for each instance; whole numbers, as pixels are, stay what they are."""
+    """One row for each instance; whole numbers, such as pixels, keep their type."""
     values = np.asarray(inputs)
     kept = values if values.dtype.kind in "iu" else values.astype(np.float64)
     return kept.reshape(len(kept), -1)
 
 
 def fitted_temperature(probabilities: Numbers, labels: Numbers) -> float:
-    """The temperature t, within 1/20 and 20, at which p^(1/t), scaled to sum to 1, gives the labels most likelihood.
+    """The temperature t within 1/20 and 20 that maximizes the likelihood of the labels under p^(1/t), normalized.
 
     >>> round(fitted_temperature([[0.9, 0.1]] * 10, [0] * 7 + [1] * 3), 2)  # says 0.9, is right 7 times in 10
     2.59
@@ -153,9 +153,9 @@ def _logistic_regression() -> Any:
 
 
 def _probabilities(model: Any, table: Table, num_classes: int) -> Float[Tensor, "rows classes"]:
-    """Predicted probabilities with a column for every class, also for one that was not among those fitted to."""
-    given = torch.as_tensor(np.asarray(model.predict_proba(table)), dtype=torch.float64)
+    """Predicted probabilities with a column for every class, also for those absent from the fit."""
+    predicted = torch.as_tensor(np.asarray(model.predict_proba(table)), dtype=torch.float64)
     columns = torch.as_tensor(np.asarray(model.classes_), dtype=torch.int64)
-    full = torch.zeros(len(given), num_classes, dtype=torch.float64)
-    full[:, columns] = given
+    full = torch.zeros(len(predicted), num_classes, dtype=torch.float64)
+    full[:, columns] = predicted
     return full.clamp_min(1e-12)

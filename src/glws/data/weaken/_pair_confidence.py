@@ -1,4 +1,4 @@
-"""Confidences of a model turned into weak labels: of pairs, and of positives."""
+"""Weak labels from confidences of a model: of pairs, and of positives."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def similarity_confidence(
     """Pairs of independent instances, and the confidence s = r r' + (1-r)(1-r') that their labels are the same.
 
     `confidence` are probabilities of being positive, for all instances. Pairs, the shift to `prior`, and `tolerance`
-    are those of `confidence_difference`. s is clipped to [1e-4, 1 - 1e-4]. Nothing tells the two classes apart.
+    are those of `confidence_difference`. s is clipped to [1e-4, 1 - 1e-4]. The classes are not identifiable.
 
     >>> confidence = [0.1, 0.9] * 20
     >>> draw = dict(confidence_prior=0.5, generator=torch.Generator().manual_seed(0))
@@ -67,16 +67,16 @@ def confidence_difference(
     replacement: Replacement = "auto",
     tolerance: float = 0.1,
 ) -> Weakened:
-    """Pairs of independent instances, and how much more positive the second is: c = r' - r, signed, not clipped.
+    """Pairs of independent instances, and the signed confidence difference c = r' - r, not clipped.
 
     ⌊2nπ⌋ positives and as many negatives as are missing to 2n are shuffled and paired. `confidence` are probabilities
-    of being positive for all instances, as a model gives them whose training data had the prior `confidence_prior`
-    (default: the mean of the confidences, which it is for a calibrated model). The weak label needs the probability
-    under the prior of the pairs, so they are shifted: r ∝ r₀ π/π₀. Give `confidence_prior=prior` to leave them as they
-    are, which is what published code does, and biased where the two priors differ. If the drawn instances' mean
-    confidence still misses the prior by more than `tolerance`, the confidences are no probabilities: an error.
+    of being positive for all instances, from a model whose training data had the prior `confidence_prior` (default: the
+    mean of the confidences, which is correct for a calibrated model). The weak label needs the probability under the
+    prior of the pairs, so they are shifted: r ∝ r₀ π/π₀. Pass `confidence_prior=prior` to leave them unchanged, as
+    published code does, which is biased if the two priors differ. If the mean confidence of the drawn instances still
+    misses the prior by more than `tolerance`, the confidences are not probabilities: an error.
 
-    `convention="code"` keeps the same numbers but reads them as the released code does.
+    `convention="code"` keeps the same numbers but interprets them as the released code does.
 
     >>> draw = dict(confidence_prior=0.5, generator=torch.Generator().manual_seed(0))
     >>> record = confidence_difference([0, 1] * 20, [0.1, 0.9] * 20, 10, 0.5, **draw)
@@ -101,12 +101,12 @@ def positive_confidence(
     reading: Reading = "evidence",
     replacement: Replacement = "auto",
 ) -> Weakened:
-    """Single instances with the confidence that they are positive.
+    """Positives with their confidence, or a balanced sample with confidences.
 
-    `positives_only=True` is the original setting: only positives are drawn. Their confidences alone pull every
-    prediction up, so the loss must make up for the missing negatives (the Pconf risk does, by the weights 1 / r).
-    `positives_only=False` is what the released code draws: half positives, half negatives (one positive less where the
-    number is odd), each with its confidence; that is soft labels for a balanced sample.
+    `positives_only=True` is the original setting: only positives are drawn. Their confidences alone raise every
+    prediction, so the loss must correct for the missing negatives (the Pconf risk does, by the weights 1 / r).
+    `positives_only=False` is what the released code draws: half positives, half negatives (one positive less for an
+    odd number), each with its confidence; that is soft labels for a balanced sample.
 
     >>> draw = dict(positives_only=False, generator=torch.Generator().manual_seed(0))
     >>> record = positive_confidence([0, 0, 1, 1], [0.2, 0.2, 0.7, 0.7], 4, **draw)
@@ -130,7 +130,7 @@ def positive_confidence(
 
 
 def at_prior(confidence: Numbers, prior: float, confidence_prior: float | None = None) -> Float[Tensor, "instances"]:
-    """Confidences r₀ made under one prior π₀ (default: their mean) as they would be under another:
+    """Confidences r₀ under one prior π₀ (default: their mean), converted to another prior:
 
         r = (π/π₀) r₀ / [(π/π₀) r₀ + ((1-π)/(1-π₀)) (1-r₀)]
 
@@ -140,7 +140,7 @@ def at_prior(confidence: Numbers, prior: float, confidence_prior: float | None =
     scores = shares(confidence, "confidence")
     old = float(scores.mean()) if confidence_prior is None else confidence_prior
     if not (0 < prior < 1 and 0 < old < 1):
-        raise DataError(f"a prior of confidences lies between 0 and 1, found {prior:g} and {old:g}")
+        raise DataError(f"a prior of confidences must lie between 0 and 1, found {prior:g} and {old:g}")
     both = torch.stack([1 - scores, scores], 1)
     return shifted_prior(both, [1 - old, old], [1 - prior, prior])[:, 1]
 
@@ -155,7 +155,7 @@ def _scored_pairs(
     tolerance: float,
     generator: torch.Generator,
 ) -> tuple[Int[Tensor, "pairs 2"], Float[Tensor, "instances"], dict[str, float]]:
-    """Independent pairs, the confidence of every instance under their prior, and what was drawn."""
+    """Independent pairs, the confidence of every instance under their prior, and statistics of the draw."""
     true, pools = binary_pools(labels)
     scores = at_prior(_checked_scores(confidence, true), prior, confidence_prior)
     num_positives = down(2 * checked_number(num_pairs, "num_pairs") * checked_prior(prior))

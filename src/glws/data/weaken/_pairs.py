@@ -1,4 +1,4 @@
-"""Pairs of instances with a class prior: which is more positive, whether they are alike."""
+"""Pairs of instances with a class prior: ordered pairs, and similar or dissimilar pairs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SimilarityRule = Literal["exact", "released"]
 
 
 class PairCounts(NamedTuple):
-    """How many pairs are of two positives, of two negatives, of one each."""
+    """Numbers of pairs of two positives, of two negatives, of one each."""
 
     positive: int
     negative: int
@@ -48,12 +48,12 @@ def pair_comparison(
     ties: Ties = "half",
     replacement: Replacement = "auto",
 ) -> Weakened:
-    """Ordered pairs, the first at least as positive as the second, made of instances with this share of positives.
+    """Ordered pairs, the first at least as positive as the second, from instances with this class prior.
 
-    `rule="swap"` (the GLWS paper): two instances are drawn and put in order. Of n pairs round(n π²) are of two
+    `rule="swap"` (the GLWS paper): two instances are drawn and sorted. Of n pairs round(n π²) are of two
     positives, round(n (1-π)²) of two negatives, the rest is mixed. `rule="discard"` (the original comparison paper): a
-    pair that comes in the wrong order is thrown away, so mixed pairs are half as frequent: with D = 1 - π(1-π),
-    ⌊n π²/D⌋ positive, ⌊n π(1-π)/D⌋ mixed, the rest negative. Risk estimators made for one rule are biased on the
+    pair in the wrong order is rejected, so mixed pairs are half as frequent: with D = 1 - π(1-π),
+    ⌊n π²/D⌋ positive, ⌊n π(1-π)/D⌋ mixed, the rest negative. Risk estimators for one rule are biased on the
     other. `ties` goes to `PairComparison`; its default weights are those of "swap".
 
     >>> record = pair_comparison([0, 1] * 50, 20, 0.5, generator=torch.Generator().manual_seed(0))
@@ -76,12 +76,12 @@ def pair_similarity(
     rule: SimilarityRule = "exact",
     replacement: Replacement = "auto",
 ) -> Weakened:
-    """Pairs, and whether their labels are the same, made of instances with this share of positives.
+    """Pairs, and whether their labels are the same, from instances with this class prior.
 
     `rule="exact"`: of n pairs round(n π²) are of two positives, round(n (1-π)²) of two negatives, the rest is mixed, in
-    random order. `rule="released"`: as the released code counts, similar *instances* but dissimilar *pairs*, so that
-    there are half as many similar pairs as the prior says, fewer pairs than asked for, and the positive of a mixed
-    pair always comes first.
+    random order. `rule="released"`: like the released code, which counts similar *instances* but dissimilar *pairs*, so
+    that there are half as many similar pairs as the prior implies, fewer pairs than requested, and the positive of a
+    mixed pair always comes first.
 
     >>> record = pair_similarity([0, 1] * 50, 20, 0.4, generator=torch.Generator().manual_seed(0))
     >>> int(record.weak.same.sum()), record.statistics["mixed_pairs"]
@@ -98,7 +98,7 @@ def pair_similarity(
 
 
 def comparison_counts(num_pairs: int, prior: float, rule: ComparisonRule = "swap") -> PairCounts:
-    """How many pairs of each sort make up so many compared pairs.
+    """Numbers of pairs of each sort among `num_pairs` ordered pairs.
 
     >>> comparison_counts(20_000, 0.8, "discard")
     PairCounts(positive=15238, negative=953, mixed=3809)
@@ -114,14 +114,14 @@ def comparison_counts(num_pairs: int, prior: float, rule: ComparisonRule = "swap
 
 
 def similarity_counts(num_pairs: int, prior: float, rule: SimilarityRule = "exact") -> PairCounts:
-    """How many pairs of each sort make up so many pairs of independent draws.
+    """Numbers of pairs of each sort among `num_pairs` pairs of independent draws.
 
     >>> similarity_counts(25_000, 0.4, "released")
     PairCounts(positive=2000, negative=4500, mixed=12000)
     """
     checked_number(num_pairs, "num_pairs")
     checked_prior(prior)
-    if rule == "released":  # truncated as it is there, floating point and all
+    if rule == "released":  # truncated as in the released code, with floating point errors
         return PairCounts(
             int(num_pairs * prior**2) // 2,
             int(num_pairs * (1 - prior) ** 2) // 2,
@@ -136,35 +136,35 @@ def similarity_counts(num_pairs: int, prior: float, rule: SimilarityRule = "exac
 def draw_pairs(
     pools: Pools, counts: PairCounts, replacement: Replacement, generator: torch.Generator
 ) -> Int[Tensor, "pairs 2"]:
-    """Pairs of two positives, then of two negatives, then mixed ones with the positive first; none with itself."""
+    """Pairs of two positives, then of two negatives, then mixed ones with the positive first."""
     positive, first = _same_and_single(pools.positives, counts.positive, counts.mixed, replacement, generator)
     negative, second = _same_and_single(pools.negatives, counts.negative, counts.mixed, replacement, generator)
     return torch.cat([positive, negative, torch.stack([first, second], 1)])
 
 
 def either_order(pairs: Int[Tensor, "pairs 2"], generator: torch.Generator) -> Int[Tensor, "pairs 2"]:
-    """The pairs, each turned round with probability 1/2."""
+    """The pairs, each reversed with probability 1/2."""
     turned = torch.rand(len(pairs), 1, generator=generator) < 0.5
     return torch.where(turned, pairs.flip(1), pairs)
 
 
 def pair_statistics(
-    true: Int[Tensor, "instances"], pairs: Int[Tensor, "pairs 2"], wanted: PairCounts
+    true: Int[Tensor, "instances"], pairs: Int[Tensor, "pairs 2"], requested: PairCounts
 ) -> dict[str, float]:
-    """What was drawn, which must be what was wanted."""
-    drawn = true[pairs]
-    total = drawn.sum(1)
+    """Statistics of the pairs, whose numbers must be the requested ones."""
+    labels = true[pairs]
+    total = labels.sum(1)
     counts = PairCounts(*(int((total == sort).sum()) for sort in (2, 0, 1)))
-    assert counts == wanted, f"{wanted} were to be drawn, but {counts} were"
+    assert counts == requested, f"requested {requested}, drew {counts}"
     return {
         "pairs": float(len(pairs)),
         "positive_pairs": float(counts.positive),
         "negative_pairs": float(counts.negative),
         "mixed_pairs": float(counts.mixed),
         "similar_share": 1 - counts.mixed / max(len(pairs), 1),
-        "positive_share": float(drawn.double().mean()) if len(pairs) else 0.0,
-        "positive_share_first": float(drawn[:, 0].double().mean()) if len(pairs) else 0.0,
-        "positive_share_second": float(drawn[:, 1].double().mean()) if len(pairs) else 0.0,
+        "positive_share": float(labels.double().mean()) if len(pairs) else 0.0,
+        "positive_share_first": float(labels[:, 0].double().mean()) if len(pairs) else 0.0,
+        "positive_share_second": float(labels[:, 1].double().mean()) if len(pairs) else 0.0,
     }
 
 
@@ -176,8 +176,8 @@ def _same_and_single(
         raise DataError(f"{num_same} pairs of two {pool.name} are needed, but there are only {len(pool)}")
     needed = 2 * num_same + num_single
     if distinct(pool, needed, replacement):
-        taken = shuffled(pool.members, generator)[:needed]
-        return taken[: 2 * num_same].view(-1, 2), taken[2 * num_same :]
+        members = shuffled(pool.members, generator)[:needed]
+        return members[: 2 * num_same].view(-1, 2), members[2 * num_same :]
     first = integers(len(pool), num_same, generator)
     other = (first + 1 + integers(len(pool) - 1, num_same, generator)) % len(pool)
     return pool.members[torch.stack([first, other], 1)], pool.members[integers(len(pool), num_single, generator)]

@@ -1,4 +1,4 @@
-"""Drawing from the instances of a class: exact numbers, with or without replacement, or a reason why not."""
+"""Random draws from the instances of a class: exact numbers, with or without replacement, or an error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REPLACEMENTS = ("auto", "never", "always")
 
 
 class Pool(NamedTuple):
-    """The instances of one class, and how messages call them."""
+    """The instances of one class, and their name in messages."""
 
     members: Int[Tensor, "members"]
     name: str
@@ -27,7 +27,7 @@ class Pool(NamedTuple):
         return len(self.members)
 
     def without(self, taken: Int[Tensor, "taken"]) -> Pool:
-        """The instances that were not taken."""
+        """The instances that are not in `taken`."""
         return Pool(self.members[~torch.isin(self.members, taken)], f"{self.name} left over")
 
 
@@ -43,12 +43,12 @@ class Pools(NamedTuple):
         return len(self.positives) / (len(self.positives) + len(self.negatives))
 
     def without(self, taken: Int[Tensor, "taken"]) -> Pools:
-        """The instances that were not taken."""
+        """The instances that are not in `taken`."""
         return Pools(self.positives.without(taken), self.negatives.without(taken))
 
 
 def binary_pools(labels: Numbers) -> tuple[Int[Tensor, "instances"], Pools]:
-    """Labels of 0 and 1 as a tensor, and where each of them is; at least one label."""
+    """Labels of 0 and 1 as a tensor, and the instances of each; at least one label."""
     true = classes(labels, "labels", 2)
     if not len(true):
         raise DataError("there are no labels to draw from")
@@ -57,14 +57,14 @@ def binary_pools(labels: Numbers) -> tuple[Int[Tensor, "instances"], Pools]:
 
 
 def draw(pool: Pool, number: int, replacement: Replacement, generator: torch.Generator) -> Int[Tensor, "number"]:
-    """So many members in random order: each at most once, unless there are too few ("auto") or "always"."""
+    """`number` members in random order, distinct unless there are too few ("auto") or "always"."""
     if distinct(pool, number, replacement):
         return shuffled(pool.members, generator)[:number]
     return pool.members[integers(len(pool), number, generator)]
 
 
 def distinct(pool: Pool, number: int, replacement: Replacement) -> bool:
-    """Whether a draw of this size takes each member at most once; an error if it cannot be made."""
+    """Whether a draw of this size takes each member at most once; raises if it is not possible."""
     if replacement not in REPLACEMENTS:
         raise DataError(f"replacement must be one of {', '.join(REPLACEMENTS)}, found {replacement!r}")
     if replacement == "never" and number > len(pool):
@@ -75,7 +75,7 @@ def distinct(pool: Pool, number: int, replacement: Replacement) -> bool:
 
 
 def integers(below: int, number: int, generator: torch.Generator) -> Int[Tensor, "number"]:
-    """So many independent whole numbers from 0 to below - 1; none of them may be asked for from an empty range."""
+    """`number` independent whole numbers from 0 to below - 1; an empty range allows none."""
     return torch.randint(max(below, 1), (number,), generator=generator)
 
 
@@ -85,24 +85,24 @@ def shuffled(values: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def nearest(value: float) -> int:
-    """The nearest whole number, halves up; a product that is a hair too small, like 0.29 · 50, counts as whole."""
+    """The nearest whole number, halves up; products slightly too small, like 0.29 · 50, count as whole."""
     return math.floor(value + 0.5 + 1e-9)
 
 
 def down(value: float) -> int:
-    """Rounded down, where a product like 0.29 · 100 is not to lose one by floating point."""
+    """Rounded down, where a product like 0.29 · 100 must not lose one by floating point."""
     return math.floor(value + 1e-9)
 
 
 def checked_prior(prior: float, name: str = "prior") -> float:
-    """The prior, if it is a share."""
+    """The prior, if it is a share; raises otherwise."""
     if not 0 <= prior <= 1:
         raise DataError(f"{name} must be within 0 and 1, found {prior}")
     return prior
 
 
 def checked_number(number: int, name: str, least: int = 1) -> int:
-    """The number, if it is at least so many."""
+    """The number, if it is large enough; raises otherwise."""
     if number < least:
         raise DataError(f"{name} must be at least {least}, found {number}")
     return number

@@ -1,4 +1,4 @@
-"""`Weakened`: what a simulated setting leaves of fully labeled data."""
+"""`Weakened`: the result of simulating a setting on fully labeled data."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from glws.kinds import AbstractSupervision
 
 @dataclass(frozen=True, eq=False)
 class Weakened:
-    """Groups of instances, what is known about each, and the counts and shares of what was drawn.
+    """Groups of instances, their weak labels, and the counts and shares of the draw.
 
-    Settings that know several things (positive and unlabeled data, say) hold a tuple of groups and a tuple of kinds of
-    the same length. `statistics` is for reports and tests: it is computed from the true labels of what was drawn, so
-    nothing of it may go into training, except the priors that the setting gives away anyway.
+    Settings with several kinds (positive and unlabeled data, say) have a tuple of groups and a tuple of kinds of
+    the same length. `statistics` is for reports and tests: it is computed from the true labels, so
+    it must not be used in training, except for the priors that the setting reveals anyway.
     """
 
     groups: Groups | tuple[Groups, ...]
@@ -25,7 +25,7 @@ class Weakened:
     statistics: Mapping[str, float]
 
     def dataset(self, instances: Any) -> WeakDataset:
-        """Ready for training: the instances (numbered as the labels were) with these groups.
+        """A data set for training: the instances (numbered as the labels were) with these groups.
 
         >>> import torch
         >>> from glws.data.weaken import complementary_labels

@@ -1,4 +1,4 @@
-"""One weak label for each instance: candidate sets, complementary labels, few labels, wrong labels."""
+"""Weak labels of single instances: candidate sets, complementary labels, few labels, wrong labels."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def partial_labels(
     """Candidate sets: every wrong class joins the true one independently with probability `ratio`, drawn once.
 
     The mean size is 1 + (K - 1) ratio, sets of one and sets of all classes are kept. Other published rules:
-    `min_candidates=2` adds a random wrong class to a set of one (released PRODEN and RCR: no instance keeps its plain
-    label, so the sets are larger than the ratio says); `allow_full=False` draws the set of all classes again (with
-    ratio 1/2 the uniform law that the theory of RC and CC assumes).
+    `min_candidates=2` adds a random wrong class to a set of one (released PRODEN and RCR: no instance keeps its true
+    label alone, so the sets are larger than the ratio implies); `allow_full=False` draws the set of all classes again
+    (with ratio 1/2 the uniform law that the theory of RC and CC assumes).
 
     >>> record = partial_labels([0, 1, 2], 3, 0.0, generator=torch.Generator().manual_seed(0))
     >>> record.statistics["mean_candidates"], record.statistics["singletons"]
@@ -52,7 +52,7 @@ def partial_labels(
 
 
 def complementary_labels(labels: Numbers, num_classes: int, *, generator: torch.Generator) -> Weakened:
-    """One class that each instance is *not*, any of the K - 1 wrong ones as likely as any other.
+    """One complementary label per instance, uniform over the K - 1 wrong classes.
 
     >>> record = complementary_labels([0, 1], 2, generator=torch.Generator().manual_seed(0))
     >>> record.weak.candidates.int().tolist()
@@ -71,8 +71,8 @@ def semi_supervised(
 ) -> Weakened:
     """Exactly `num_labeled` true labels, the others hidden (-1).
 
-    Balanced: as many of each class (where the number does not divide, classes drawn at random have one more); not
-    balanced: any instances, so that a class may be missing.
+    Balanced: equally many of each class (random classes have one more if necessary); not balanced: any instances, so
+    that a class may be missing.
 
     >>> record = semi_supervised([0, 0, 1, 1], 2, 2, generator=torch.Generator().manual_seed(0))
     >>> sorted(record.weak.labels.tolist())
@@ -96,8 +96,10 @@ def semi_supervised(
 
 
 def noisy_labels(labels: Numbers, num_classes: int, noise: float | Numbers, *, generator: torch.Generator) -> Weakened:
-    """Labels as somebody observed them. `noise` is a rate (wrong that often, any other class as likely as any), or the
-    matrix of the probabilities that the class of the row is observed as that of the column.
+    """Labels observed with noise.
+
+    `noise` is a rate (of wrong labels, uniform over the other classes), or the matrix of the probabilities that the
+    class of the row is observed as that of the column.
 
     >>> record = noisy_labels([0, 1, 1], 2, 1.0, generator=torch.Generator().manual_seed(0))
     >>> record.weak.observed.tolist(), record.statistics["wrong"]
@@ -123,7 +125,7 @@ def _candidates(
 def _filled(
     mask: Bool[Tensor, "instances classes"], least: int, generator: torch.Generator
 ) -> Bool[Tensor, "instances classes"]:
-    """Sets smaller than `least` with random further classes: those inside come first, the others in random order."""
+    """Sets filled up to `least` with random further classes."""
     if least <= 1:
         return mask
     order = torch.where(mask, 2.0, torch.rand(mask.shape, generator=generator))
@@ -142,10 +144,10 @@ def _check_sets(num_classes: int, ratio: float, min_candidates: int, allow_full:
 def _balanced_choice(
     true: Int[Tensor, "instances"], num_classes: int, number: int, generator: torch.Generator
 ) -> Int[Tensor, "number"]:
-    wanted = torch.full((num_classes,), number // num_classes)
-    wanted[shuffled(torch.arange(num_classes), generator)[: number % num_classes]] += 1
+    numbers = torch.full((num_classes,), number // num_classes)
+    numbers[shuffled(torch.arange(num_classes), generator)[: number % num_classes]] += 1
     chosen = [
         draw(Pool((true == label).nonzero()[:, 0], f"instances of class {label}"), size, "never", generator)
-        for label, size in enumerate(wanted.tolist())
+        for label, size in enumerate(numbers.tolist())
     ]
     return torch.cat(chosen)

@@ -1,4 +1,4 @@
-"""Sets of unlabeled instances with a known class prior, beside positives, another such set, or pairs."""
+"""Unlabeled sets with a known class prior, combined with positives, another such set, or pairs."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ def positive_unlabeled(
     count: Count = "expected",
     num_extra: int = 0,
 ) -> Weakened:
-    """Some labeled positives, and unlabeled groups with the prior of their set: `Labels` beside `Unlabeled`.
+    """Some labeled positives, and unlabeled groups with the prior of their set: `Labels` and `Unlabeled`.
 
-    `rule` says which instances are unlabeled, and with it what prior is handed on:
+    `rule` determines which instances are unlabeled, and which prior they get:
 
-    "matched" (default): as many as can be had with the share `prior` (default: that of all the labels) of positives,
-        none of them labeled: all remaining positives with round(rem (1-π)/π) negatives, or, where these are too few,
-        all negatives with the positives that go with them.
-    "rest": all instances that are not labeled; their share (πN - n)/(N - n) is handed on.
-    "all": all instances, the labeled ones again among them (censoring); the share of all is handed on.
-    "released": what the released sampler does. The "positives" of the unlabeled part are instances of any class,
-        drawn with replacement from the first so many, so that about π² of the set is positive, while π is handed on.
+    "matched" (default): as many as possible with the share `prior` (default: that of all the labels) of positives,
+        none of them labeled: all remaining positives with round(rem (1-π)/π) negatives, or, if these are too few,
+        all negatives with the corresponding positives.
+    "rest": all instances that are not labeled; the prior is their share (πN - n)/(N - n).
+    "all": all instances, including the labeled ones (censoring); the prior is the share of all.
+    "released": the draw of the released sampler. The "positives" of the unlabeled part are instances of any class,
+        drawn with replacement from the first ones, so that about π² of the set is positive, while the prior is π.
 
-    `num_extra` further instances, numbered behind the labels, join the unlabeled set; their prior is only assumed.
+    `num_extra` further instances, numbered after the labels, join the unlabeled set; their prior is only assumed.
     Groups are random parts of the set of at most `group_size`; `unlabeled_groups` draws new ones, for each epoch say.
 
     >>> record = positive_unlabeled([0, 1] * 50, 10, group_size=40, generator=torch.Generator().manual_seed(0))
@@ -63,26 +63,26 @@ def positive_unlabeled(
     """
     true, pools = binary_pools(labels)
     positives = draw(pools.positives, checked_number(num_positives, "num_positives"), "never", generator)
-    wanted = pools.share if prior is None else checked_prior(prior)
+    target = pools.share if prior is None else checked_prior(prior)
     if rule not in RULES:
         raise DataError(f"rule must be one of {', '.join(RULES)}, found {rule!r}")
     if rule in ("rest", "all") and prior is not None:
-        raise DataError(f'rule "{rule}" takes the instances as they are; leave out prior')
-    members = _unlabeled_members(true, pools, positives, wanted, rule, generator)
-    share = float(true[members].double().mean()) if len(members) else wanted
-    handed_on = wanted if rule == "released" or num_extra else share
+        raise DataError(f'rule "{rule}" takes all instances; leave out prior')
+    members = _unlabeled_members(true, pools, positives, target, rule, generator)
+    share = float(true[members].double().mean()) if len(members) else target
+    stated_prior = target if rule == "released" or num_extra else share
     everyone = torch.cat([members, len(true) + torch.arange(num_extra)])
     if not len(everyone):
-        raise DataError(f"all {len(pools.positives)} positives are labeled: nothing of prior {wanted:g} is left over")
-    groups, weak = unlabeled_groups(everyone, handed_on, group_size=group_size, count=count, generator=generator)
+        raise DataError(f"all {len(pools.positives)} positives are labeled: none is left for the prior {target:g}")
+    groups, weak = unlabeled_groups(everyone, stated_prior, group_size=group_size, count=count, generator=generator)
     statistics = {
         "labeled_positives": float(len(positives)),
         **_set_statistics(true, members, "unlabeled"),
         "extra": float(num_extra),
-        "prior": handed_on,
+        "prior": stated_prior,
     }
-    known = Labels.of(torch.ones_like(positives), 2)
-    return Weakened((Groups.of(positives[:, None]), groups), (known, weak), statistics)
+    labeled = Labels.of(torch.ones_like(positives), 2)
+    return Weakened((Groups.of(positives[:, None]), groups), (labeled, weak), statistics)
 
 
 def unlabeled_unlabeled(
@@ -95,11 +95,11 @@ def unlabeled_unlabeled(
     count: Count = "expected",
     replacement: Replacement = "auto",
 ) -> Weakened:
-    """Two unlabeled sets with different shares of positives, round(n θ) of each set exactly; no instance is in both.
+    """Two disjoint unlabeled sets with different shares of positives, exactly round(n θ) in each.
 
-    Without replacement while the instances last. Where they do not ("auto"), the positives are first shared out between
-    the sets in proportion to what each needs, and then drawn with replacement; the negatives likewise. "always" is
-    the released rule: the first set with replacement from all, the second from what the first did not happen to take.
+    Without replacement if there are enough instances. If not ("auto"), the positives are first divided among the
+    sets in proportion to their needs, and then drawn with replacement; the negatives likewise. "always" is
+    the released rule: the first set with replacement from all, the second from those that the first did not draw.
 
     >>> draw = dict(generator=torch.Generator().manual_seed(0))
     >>> record = unlabeled_unlabeled([0, 1] * 50, (20, 30), (0.8, 0.2), **draw)
@@ -108,15 +108,15 @@ def unlabeled_unlabeled(
     """
     true, pools = binary_pools(labels)
     if nearest(sizes[0] * priors[0]) * sizes[1] == nearest(sizes[1] * priors[1]) * sizes[0]:
-        raise DataError(f"two sets with the same share of positives tell nothing apart, found priors {priors}")
-    wanted = [nearest(checked_number(n, "sizes") * checked_prior(p)) for n, p in zip(sizes, priors, strict=True)]
-    positives = _two_sets(pools.positives, (wanted[0], wanted[1]), replacement, generator)
-    others = (sizes[0] - wanted[0], sizes[1] - wanted[1])
+        raise DataError(f"two sets with the same share of positives do not identify the classes, found priors {priors}")
+    num_positives = [nearest(checked_number(n, "sizes") * checked_prior(p)) for n, p in zip(sizes, priors, strict=True)]
+    positives = _two_sets(pools.positives, (num_positives[0], num_positives[1]), replacement, generator)
+    others = (sizes[0] - num_positives[0], sizes[1] - num_positives[1])
     negatives = _two_sets(pools.negatives, others, replacement, generator)
     members = [torch.cat(both) for both in zip(positives, negatives, strict=True)]
     statistics: dict[str, float] = {}
     parts = []
-    for name, chosen, number in zip(("first", "second"), members, wanted, strict=True):
+    for name, chosen, number in zip(("first", "second"), members, num_positives, strict=True):
         assert int(true[chosen].sum()) == number
         share = number / len(chosen)
         statistics |= _set_statistics(true, chosen, name)
@@ -137,14 +137,14 @@ def similar_dissimilar_unlabeled(
     count: Count = "expected",
     replacement: Replacement = "auto",
 ) -> Weakened:
-    """Pairs known to be alike or not, and unlabeled instances with a known prior: `PairSimilarity` beside `Unlabeled`.
+    """Similar or dissimilar pairs, and unlabeled instances with a class prior: `PairSimilarity` and `Unlabeled`.
 
     `rule="exact"`: round(n_S π² / (π² + (1-π)²)) of the similar pairs are of two positives, the others of two
     negatives; the two of a dissimilar pair are in random order. Of the unlabeled instances round(n_U π) are positive,
     and none is in a pair. `rule="released"` thins the pairs as the released code does (see `similarity_counts`): with
     π = 0.4, 5000 + 5000 pairs become 1300 similar and 2400 dissimilar ones, the positive first in each of the latter.
 
-    At prior 1/2 the classes could be exchanged: an error.
+    At prior 1/2 the classes are not identifiable: an error.
 
     >>> draw = dict(generator=torch.Generator().manual_seed(0))
     >>> record = similar_dissimilar_unlabeled([0, 1] * 50, 10, 10, 20, 0.4, **draw)
@@ -153,7 +153,7 @@ def similar_dissimilar_unlabeled(
     """
     true, pools = binary_pools(labels)
     if checked_prior(prior) == 0.5:
-        raise DataError("at prior 0.5 nothing tells the two classes apart; take another prior")
+        raise DataError("at prior 0.5 the classes are not identifiable; use another prior")
     counts = sdu_counts(num_similar, num_dissimilar, prior, rule)
     pairs = draw_pairs(pools, counts, replacement, generator)
     if rule == "exact":
@@ -180,7 +180,7 @@ def similar_dissimilar_unlabeled(
 
 
 def sdu_counts(num_similar: int, num_dissimilar: int, prior: float, rule: SimilarityRule = "exact") -> PairCounts:
-    """How many pairs of each sort there are among so many similar and dissimilar ones.
+    """Numbers of pairs of each sort among these numbers of similar and dissimilar ones.
 
     >>> sdu_counts(5000, 5000, 0.7, "released")
     PairCounts(positive=1224, negative=225, mixed=2100)
@@ -205,10 +205,10 @@ def unlabeled_groups(
     group_size: int = 64,
     count: Count = "expected",
 ) -> tuple[Groups, Unlabeled]:
-    """The members in random groups of at most `group_size`, as equal as can be, all with one prior.
+    """The members in random groups of at most `group_size`, of nearly equal size, all with one prior.
 
-    What is known is about the whole set, so new groups may be drawn at any time. `count="hypergeometric"` takes the
-    members for the population. `count="dataset"` needs predictions and is made with `Unlabeled.dataset`.
+    The prior is that of the whole set, so new groups may be drawn at any time. `count="hypergeometric"` uses the
+    members as the population. `count="dataset"` needs predictions: use `Unlabeled.dataset`.
 
     >>> groups, weak = unlabeled_groups(torch.arange(10), 0.3, group_size=4, generator=torch.Generator())
     >>> groups.lengths.tolist(), weak.prior.tolist()
@@ -251,7 +251,7 @@ def _unlabeled_members(
 
 
 def matched_numbers(positives: int, negatives: int, prior: float) -> tuple[int, int]:
-    """The most positives and negatives with this share of positives that so many of each allow.
+    """The most positives and negatives with this share of positives, out of those available.
 
     >>> matched_numbers(19_500, 30_000, 0.4)
     (19500, 29250)
@@ -264,7 +264,7 @@ def matched_numbers(positives: int, negatives: int, prior: float) -> tuple[int, 
 
 
 def _released_members(left: Pools, number: int, prior: float, generator: torch.Generator) -> Int[Tensor, "members"]:
-    """Places among the remaining positives, taken for the numbers of instances."""
+    """Places among the remaining positives, used as numbers of instances, like the released code."""
     positives = int(number * prior)
     places = integers(len(left.positives), positives, generator)
     return torch.cat([places, draw(left.negatives, number - positives, "auto", generator)])

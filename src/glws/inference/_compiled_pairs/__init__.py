@@ -12,11 +12,11 @@ from torch import Tensor
 from glws.inference import _compiled_trellis as compiled_trellis
 
 TINY = 128
-"""Up to this many groups, compiling (seconds, the first time) would hardly be repaid: plain torch answers."""
+"""Plain torch answers for up to this many groups, for which compiling (seconds) hardly pays."""
 
 
 def can_answer(potentials: Float[Tensor, "groups instances classes"]) -> bool:
-    """Whether pairs among these groups are for the compiled kernel."""
+    """Whether the compiled kernel is used for pairs among these groups."""
     return (
         potentials.device.type == "cpu"
         and potentials.shape[0] > TINY
@@ -31,10 +31,10 @@ def compiled_pair_posterior(
     lengths: Int[Tensor, "groups"],
     log_weights: Float[Tensor, "groups classes classes"],
 ) -> tuple[Float[Tensor, "groups"], Float[Tensor, "groups instances classes"]]:
-    """log Z and q of groups of two, for tensors on the CPU; -inf and zeros where Z = 0 or a group is of another size.
+    """log Z and q of groups of two on the CPU; -inf and zeros if impossible or of another size.
 
     Computed in float64, answered in the type of the potentials, which is float32 or float64. Weights that are the same
-    for all groups (an expanded tensor) are read once. What other instances than the first two hold does not matter.
+    for all groups (an expanded tensor) are read once. Instances after the first two may hold anything.
 
     >>> same = torch.eye(2).log().expand(1, -1, -1)
     >>> half = torch.tensor([[[0.5, 0.5], [0.2, 0.8]]]).log()

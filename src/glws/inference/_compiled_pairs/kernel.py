@@ -1,4 +1,4 @@
-"""Pairs in linear space, many of them side by side; in log space where that is too narrow.
+"""Pairs in linear space, in vector lanes; in log space if that overflows or underflows.
 
     Z = Σ_{k,l} φ_1(k) A(k,l) φ_2(l)        q_1(k) = φ_1(k) Σ_l A(k,l) φ_2(l) / Z        q_2(l) likewise
 
@@ -28,9 +28,9 @@ from glws.inference._counts.compiled.numeric import (
 )
 
 TILE = 64
-"""Pairs side by side."""
+"""Number of pairs side by side."""
 LEAST, MOST = 1e-200, 1e200
-"""A Z beyond these may have lost digits: exponentials are not taken below exp(-600), nor above exp(MODERATE)."""
+"""A Z outside these may have lost digits: exponentials are not taken below exp(-600), nor above exp(MODERATE)."""
 
 _MANTISSA = (1 << 52) - 1
 _ONE = 1023 << 52
@@ -43,7 +43,7 @@ Solve = Callable[[Numbers, tuple[int, int], Integers, Vector, Numbers, Numbers],
 
 @kernel
 def _power(x: float) -> float:
-    """exp(x), 0 only for -inf: not below exp(-600), which is nothing beside LEAST. NaN above MODERATE."""
+    """exp(x), 0 only for -inf: not below exp(-600), which is negligible next to LEAST. NaN above MODERATE."""
     small = exp_minus_abs(x)
     power = 1.0 / small if x > 0.0 else small
     power = power if x <= MODERATE else math.nan
@@ -82,7 +82,7 @@ def _powers(logs: Numbers, first: int, apart: int, count: int, tile: Vector) -> 
     others = 0
     for i in range(len(numbers)):
         others += 0 if numbers[i] <= 0.0 else 1
-    for i in range(0 if others else len(numbers)):  # as a rule they are log-probabilities
+    for i in range(0 if others else len(numbers)):  # most are log-probabilities
         numbers[i] = 0.0 if numbers[i] == -math.inf else exp_minus_abs(numbers[i])
     for i in range(len(numbers) if others else 0):
         numbers[i] = _power(numbers[i])
@@ -104,7 +104,7 @@ def _mix_alike(weights: Vector, first: Vector, second: Vector, ahead: Vector, be
 
 @kernel
 def _mix(weights: Vector, first: Vector, second: Vector, ahead: Vector, behind: Vector) -> None:
-    """The same with weights of their own."""
+    """`_mix_alike` with separate weights for each pair."""
     classes = len(first)
     for k in range(classes):
         for label in range(classes):
@@ -165,7 +165,7 @@ def _do_again(
     begin: int, count: int, shape: tuple[int, int], potentials: Numbers, lengths: Integers, log_weights: Vector,
     total: Vector, log_z: Numbers, marginals: Numbers,
 ) -> None:  # fmt: skip
-    """Groups of another size, and pairs that linear space cannot hold."""
+    """Solve groups of another size, and pairs that linear space cannot hold."""
     apart, rows, entries = shape[0] * shape[1], 2 * shape[1], shape[1] * shape[1]
     for i in range(count):
         group, at = begin + i, (begin + i) * apart
@@ -179,7 +179,7 @@ def _do_again(
 
 
 def _sources_fingerprint() -> str:
-    """A hash of the sources, captured by the entry kernel, so that its disk cache follows every edit."""
+    """A hash of the sources; the entry kernel captures it, so that its cache follows edits."""
     return hashlib.sha256(b"".join(Path(file).read_bytes() for file in (__file__, numeric.__file__))).hexdigest()
 
 
@@ -193,16 +193,16 @@ def _entry_point(sources: str) -> Solve:
         sources  # noqa: B018
         instances, classes = shape
         apart, rows, entries = instances * classes, 2 * classes, classes * classes
-        alike = len(log_weights) == entries
+        is_shared = len(log_weights) == entries
         tables, powers, sums = np.zeros((entries, TILE)), np.zeros((rows, TILE)), np.zeros((rows, TILE))
         total, inverse = np.zeros(TILE), np.zeros(TILE)
-        if alike:
+        if is_shared:
             _powers(log_weights, 0, 0, TILE, tables)
         for begin in range(0, len(lengths), TILE):
             count = min(TILE, len(lengths) - begin)
             _powers(potentials, begin * apart, apart, count, powers)
             sums[:] = 0.0
-            if alike:
+            if is_shared:
                 _mix_alike(tables, powers[:classes], powers[classes:], sums[:classes], sums[classes:])
             else:
                 _powers(log_weights, begin * entries, entries, count, tables)

@@ -1,4 +1,4 @@
-"""The trellis on the CPU, compiled: linear space, rescaled at each step, groups side by side in vector lanes.
+"""The trellis on the CPU, compiled: linear space, rescaled at each step, groups in vector lanes.
 
 Importing this package does not import numba; the first answer does.
 """
@@ -31,8 +31,8 @@ def compiled_posterior(
     """log Z and q_j(k) of groups whose automaton is `automata[index[group]]`; -inf and zeros where Z = 0.
 
     The same answer as `trellis_posterior(potentials, lengths, build(automata, index))`, for tensors of float32 or
-    float64 on the CPU. The work is done in that type; groups for which it is too narrow are redone in float64, and
-    those for which float64 is, in log space. What padding holds does not matter.
+    float64 on the CPU, computed in that type. Groups outside its range are solved again in float64, and groups outside
+    the range of float64 in log space. Padding may hold anything.
 
     >>> from glws.automata import exactly
     >>> half = torch.full((1, 3, 2), 0.5).log()

@@ -1,11 +1,11 @@
-"""From the last instance to the first: β with the sum of each step taken out, posteriors, and how far to trust them.
+"""Backward pass: β divided by the sum of each step, posteriors, and error bounds.
 
     β_L = final        β_t(s) d_t = floor + Σ_{arcs s -k-> r} w e_t(k) β_{t+1}(r)        Σ_s β_t(s) = 1
     n_t = Σ_{arcs s -k-> r} α_t(s) w e_t(k) β_{t+1}(r)        q_t(k) = the share of n_t that has class k
 
-All numbers are overestimates, so that a bound on what was added is a bound on the error. N_t = Σ_s α_t(s) β_t(s) is at
-least n_t / d_t, so the floors of step t added at most (floor / c_t + floor / d_t) d_t / n_t of Z. Exponentials that are
-too small for their type added at most the posterior of their class.
+All numbers are overestimates, so that a bound on the added amounts bounds the error. N_t = Σ_s α_t(s) β_t(s) is at
+least n_t / d_t, so the floors of step t added at most (floor / c_t + floor / d_t) d_t / n_t of Z. Exponentials that
+underflow their type added at most the posterior of their class.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ONE = 1023 << 52
 
 @kernel
 def floors_change(step: int, stable: int, length: Integers) -> bool:
-    """Whether some group ends within `stable` steps from here; lengths are sorted, lanes without a group come last."""
+    """Whether a group ends within `stable` steps from here; lengths are sorted, unused lanes come last."""
     if length[0] > step + stable:
         return False
     found = False
@@ -41,7 +41,7 @@ def floors_change(step: int, stable: int, length: Integers) -> bool:
 def state_floors(
     step: int, leads: Integers, stable: int, block: Block, work: Numbers, length: Integers, limits: Limits
 ) -> None:
-    """floors[s, lane] = floor if state s can come to an end in the steps that the lane's group has left."""
+    """floors[s, lane] = floor if state s can end in the remaining steps of the lane's group."""
     for state in range(block.states):
         row = work[block.state_floors + state * block.width : block.state_floors + (state + 1) * block.width]
         for lane in range(block.width):
@@ -54,7 +54,7 @@ def retreat(
     chunk: int, slot: int, count: int, rows: int, reached: Integers, stable: int, machines: Machines, block: Block,
     work: Numbers, limits: Limits,
 ) -> None:  # fmt: skip
-    """β of `count` steps from that after the slot down; states that nothing reaches at a step are left out."""
+    """β of `count` steps, from that after the slot down; unreachable states are left out."""
     width, stride, at = block.width, block.beta_stride, slot * block.width
     target, scales, strides = block.betas + at, block.beta_scales + at, (stride, block.stride, width)
     steps = Steps(count, -1, chunk * block.steps + slot, reached, stable, block.states, limits.floor)
@@ -69,17 +69,17 @@ def retreat(
     elif width % LANES == 0:
         move(work, steps, places, strides, block.weighted, machines.terms, block.departures, width)
     else:
-        known = min(steps.first, stable) * block.states
+        reached_at = min(steps.first, stable) * block.states
         move_few(
             work, target, target + width, stride, rows + at, block.stride, machines.terms, block.departures,
-            block.state_floors, width, reached[known : known + block.states], width, limits.zero,
+            block.state_floors, width, reached[reached_at : reached_at + block.states], width, limits.zero,
         )  # fmt: skip
         normalize(work, target, stride, block.states, scales, limits.floor, width)
 
 
 @kernel
 def calm_steps(step: int, slot: int, stable: int, block: Block, length: Integers) -> int:
-    """How many steps down from here, in this chunk, have the same floors, so that they can be taken at once."""
+    """Number of steps down from here, in this chunk, with the same floors, which are taken together."""
     count = 1
     if block.width % LANES == 0 and not floors_change(step, stable, length):
         while count <= slot and not floors_change(step - count, stable, length):
@@ -89,7 +89,7 @@ def calm_steps(step: int, slot: int, stable: int, block: Block, length: Integers
 
 @kernel
 def begin_lanes(step: int, slot: int, lane: int, ends: Numbers, block: Block, work: Numbers, length: Integers) -> int:
-    """β_L = final for the lanes with L = step, from `lane` down; the answer is the next lane."""
+    """β_L = final for the lanes with L = step, from `lane` down; returns the next lane."""
     while lane >= 0 and length[lane] == step:
         place = block.betas + slot * block.width + lane
         work[block.beta_scales + slot * block.width + lane] = 1
@@ -104,7 +104,7 @@ def retreat_chunk(
     chunk: int, steps: int, lane: int, rows: int, machines: Machines, reached: Integers, leads: Integers,
     stable: tuple[int, int], block: Block, work: Numbers, length: Integers, limits: Limits,
 ) -> int:  # fmt: skip
-    """β of one chunk, from that after its last step; the answer is the next lane to begin."""
+    """β of one chunk, from that after its last step; returns the next lane to begin."""
     copy(work, block.beta_scales + steps * block.width, block.beta_scales, block.width)
     for state in range(block.states):
         place = block.betas + state * block.beta_stride
@@ -139,7 +139,7 @@ def gains(chunk: int, machines: Machines, block: Block, work: Numbers, span: int
 def posteriors(rows: int, block: Block, work: Numbers, span: int, limits: Limits) -> None:
     """n_t = Σ_k e_t(k) gain(k); q_t(k) = e_t(k) gain(k) / n_t, in place of the gains; tops = Σ q_t(k) of lost e_t(k).
 
-    norms = 1 / n_t, or 0 where that is no number.
+    norms = 1 / n_t, or 0 if that is not finite.
     """
     gain, stride, count = block.gains, block.stride, block.used
     share(work, gain, stride, count, rows, block.norms, block.tops, limits.norm, limits.emission, span)
@@ -147,7 +147,7 @@ def posteriors(rows: int, block: Block, work: Numbers, span: int, limits: Limits
 
 @kernel
 def judge_chunk(chunk: int, steps: int, block: Block, work: Numbers, lanes: Lanes, limits: Limits) -> None:
-    """trouble += floor (d_t / c_t + 1) / n_t + Σ q_t(k) of lost e_t(k); 1 where n_t is no number."""
+    """trouble += floor (d_t / c_t + 1) / n_t + Σ q_t(k) of underflowed e_t(k); 1 if n_t is not finite."""
     shape, size = (steps, block.width), steps * block.width
     norms, lost = work[block.norms : block.norms + size], work[block.tops : block.tops + size]
     scales_at = block.scales + chunk * block.stride

@@ -1,4 +1,4 @@
-"""What the kernels share: a block of groups with the same automaton side by side, and the room to work in.
+"""The data that kernels share: a block of groups with one automaton, and its work array.
 
 Letters: S states, M rows, W lanes (groups side by side), T steps of a chunk. In the work array a row of a chunk holds
 its T x W numbers, step by step, then the padding that keeps rows apart in the cache.
@@ -28,27 +28,27 @@ from glws.inference._compiled_trellis.machines import (
 from glws.inference._compiled_trellis.quartets import rounded_up as rounded_up_to_four
 
 SHORTEST_CHUNK, LONGEST_CHUNK = 512, 2048
-"""Numbers of a row in a chunk, about: long, so that a group is read and written in long runs."""
+"""Numbers of a row in a chunk, approximately: long, so that groups are read and written in long runs."""
 CHUNK_NUMBERS = 1 << 16
-"""Of all rows of a chunk together, about: short enough for the cache."""
+"""Numbers of all rows of a chunk, approximately: few enough for the cache."""
 ROW_PADDING = 16
 HUGE = 1e300
-"""Sums of larger potentials or log-weights may overflow, and are left to the plain trellis."""
+"""Larger sums of potentials or log-weights may overflow; the plain trellis solves such groups."""
 MAX_WIDTH = 64
 MAX_WORK = 16_000_000
-"""Numbers in the work array, about: the width of blocks goes down where longer groups would need more."""
+"""Numbers in the work array, approximately: blocks of long groups have fewer lanes to stay within it."""
 
 
 rounded_up = kernel(rounded_up_to_four)
 
 
 class Limits(NamedTuple):
-    """What is small in the type of the kernel; all in that type, so that nothing is widened.
+    """Thresholds in the type of the kernel; all in that type, so that nothing is widened.
 
     least:     -inf
-    floor:     added to every state that can be reached, so that a value lost to underflow is overestimated instead
+    floor:     added to every reachable state, so that an underflowed value is overestimated instead
     emission:  exponentials up to this one may be overestimates
-    norm:      posteriors with a smaller sum are not worked out
+    norm:      posteriors with a smaller sum are not computed
     tolerance: of a group's overestimates, relative to its Z; above it the group is left to a wider kernel
     weight:    automata with a smaller log-weight are left to a wider kernel
     """
@@ -64,10 +64,10 @@ class Limits(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Groups order[first], order[first + 1], ..., how they are laid out, and where things are in the work array.
+    """Groups order[first], order[first + 1], ..., their layout, and the offsets in the work array.
 
     Kept from the forward for the backward pass: alphas [chunks, S], scales [chunks], emissions [chunks, used]. The M
-    rows of a chunk begin with its emissions; sums follow, where the next chunk has its own. Of the chunk at hand: betas
+    rows of a chunk begin with its emissions; sums follow, where the next chunk has its own. Of the current chunk: betas
     [S], beta_scales, gains [M], tops, norms. Betas have one more step than the others, and after the states, filled up
     to a multiple of four, a row of zeros; gains are filled up too. state_floors [S] are of one step; floors and zeros
     are constant rows.
@@ -109,10 +109,10 @@ class Block(NamedTuple):
 
 
 class Ways(NamedTuple):
-    """From the order of the potentials to that of the work array.
+    """Map from the order of the potentials to that of the work array.
 
-    origin, place: where the numbers of one group are in a chunk of the potentials, and where in the rows of a lane
-    starts:        where the numbers of each lane begin
+    origin, place: positions of the numbers of one group in a chunk of the potentials, and in the rows of a lane
+    starts:        position of the first number of each lane
     dense:         whether all classes are used, so that those of a group are neighbors
     """
 
@@ -125,7 +125,7 @@ class Ways(NamedTuple):
 class Lanes(NamedTuple):
     """One number for each group of the block.
 
-    Z = mantissa · 2^exponent · end · exp(top + ...); trouble is the share of Z that may be overestimate.
+    Z = mantissa · 2^exponent · end · exp(top + ...); trouble is the share of Z that may be overestimated.
     """
 
     group: Integers
@@ -139,7 +139,7 @@ class Lanes(NamedTuple):
 
 @kernel
 def block_width(groups: int, numbers: int) -> int:
-    """How many lanes for so many groups of one automaton, each in need of so many numbers of work space."""
+    """Number of lanes for groups of one automaton, each with this amount of work space."""
     width = min(groups, MAX_WIDTH, max(1, MAX_WORK // max(numbers, 1)))
     if width < 3:
         return width
@@ -150,13 +150,13 @@ def block_width(groups: int, numbers: int) -> int:
 
 @kernel
 def chunk_size(rows: int) -> int:
-    """How many numbers of a row a chunk of so many rows has."""
+    """Numbers per row in a chunk with this number of rows."""
     return min(max(CHUNK_NUMBERS // max(rows, 1), SHORTEST_CHUNK), LONGEST_CHUNK)
 
 
 @kernel
 def block_at(first: int, order: Integers, index: Integers, lengths: Integers, numbers: Integers) -> Block:
-    """The block that begins with this group: those that follow with the same automaton, as many as fit.
+    """The block that begins with this group, with as many of the next ones as fit.
 
     `order` sorts groups by automaton, then by length, so that the longest comes last.
     """
@@ -196,7 +196,7 @@ def block_at(first: int, order: Integers, index: Integers, lengths: Integers, nu
 
 @kernel
 def prepare_work(work: Numbers, block: Block, limits: Limits) -> None:
-    """Constant rows; and what is read before it is written must be a number."""
+    """Fill the constant rows, and every row that is read before it is written."""
     work[block.floors : block.zeros] = limits.floor
     work[block.zeros : block.tops] = limits.zero
     work[block.state_floors : block.gains] = limits.zero

@@ -1,4 +1,4 @@
-"""What is done to all rows of a column at once: the largest, a sum of one, posteriors."""
+"""Operations on all rows of a column at once: the largest, division by the sum, posteriors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from glws.inference._compiled_trellis.lanes import Numbers, kernel
 
 
 def _rows(emit: Emitter, given: Given, lane: Any) -> Any:
-    """A loop over the places of a lane in `count` rows."""
+    """A loop over the positions of a lane in `count` rows."""
     builder = emit.builder
     first = builder.add(given["at"], lane)
     return emit.range(first, builder.add(first, builder.mul(given["count"], given["stride"])), given["stride"])
@@ -40,7 +40,7 @@ def _normalize_lanes(emit: Emitter, given: Given, lane: Any) -> None:
 
 
 def _share_lanes(emit: Emitter, given: Given, lane: Any) -> None:
-    """norm = 1 / Σ rows · factors, or 0; rows = rows · factors · norm; lost = Σ of those whose factor is small."""
+    """norm = 1 / Σ rows · factors, or 0; rows = rows · factors · norm; lost = Σ of those with a small factor."""
     builder, work, zero = emit.builder, given["work"], emit.constant(0.0)
     apart = builder.sub(given["factors_at"], given["at"])
     total, lost = emit.variable(zero), emit.variable(zero)

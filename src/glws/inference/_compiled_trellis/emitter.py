@@ -1,6 +1,6 @@
-"""Vector code, spelled out: what the arithmetic of the kernels is written with.
+"""LLVM vector code, in which the arithmetic of the kernels is written.
 
-The compiler cannot know that rows of a scratch array do not overlap, and checks it anew for each short loop; here the
+The compiler cannot know that rows of a scratch array do not overlap, and checks it again for each short loop; here the
 loops are written by hand, so that sums stay in registers.
 """
 
@@ -19,7 +19,7 @@ from numba.extending import intrinsic
 LANES = 8
 """Widths are multiples of this."""
 MANY_BYTES = 256
-"""Taken at once while there are as many: several machine vectors, so that addresses are worked out less often."""
+"""Taken at once if there are as many: several machine vectors, so that addresses are computed less often."""
 
 Given = dict[str, Any]
 
@@ -52,25 +52,25 @@ class Emitter:
         return self.mixed(one, ir.Constant(self.vector, ir.Undefined), [0] * self.lanes)
 
     def mixed(self, first: Any, second: Any, order: Sequence[int]) -> Any:
-        """Numbers of two vectors one after the other, in this order."""
+        """The numbers of two vectors in this order."""
         return self.builder.shuffle_vector(first, second, ir.Constant(ir.VectorType(ir.IntType(32), len(order)), order))
 
     def variable(self, value: Any) -> Any:
-        """A vector that changes, at first this one."""
+        """A mutable vector with this initial value."""
         variable = cgutils.alloca_once(self.builder, self.vector)  # type: ignore[no-untyped-call]
         self.builder.store(value, variable)
         return variable
 
     def constant(self, value: float) -> Any:
-        """A number known now, in all lanes."""
+        """A compile-time constant in all lanes."""
         return ir.Constant(self.vector, [value] * self.lanes)
 
     def range(self, start: Any, stop: Any, step: Any) -> Any:
-        """A loop; gives a pair that begins with its index."""
+        """A loop; yields a pair that begins with its index."""
         return cgutils.for_range_slice(self.builder, start, stop, step, stop.type, inc=True)
 
     def product(self, *factors: Any) -> Any:
-        """Of all factors, from the left; may be fused with a sum."""
+        """The product of all factors, from the left; may be fused with a sum."""
         result = factors[0]
         for factor in factors[1:]:
             result = self.builder.fmul(result, factor, flags=("contract",))
@@ -81,7 +81,7 @@ class Emitter:
         self.builder.store(self.builder.fadd(self.builder.load(variable), value, flags=("contract",)), variable)
 
     def where(self, first: Any, comparison: str, second: Any, value: Any, other: Any) -> Any:
-        """value where the comparison holds, else other; it does not hold for NaN."""
+        """`value` if the comparison holds, else `other`; it does not hold for NaN."""
         return self.builder.select(self.builder.fcmp_ordered(comparison, first, second), value, other)
 
 
@@ -89,14 +89,14 @@ Lanes = Callable[[Emitter, Given, Any], None]
 
 
 def vector_code(names: str, emit_lanes: Lanes, many: int = MANY_BYTES) -> Any:
-    """A function of these arguments for the use of kernels: what `emit_lanes` writes, for all lanes up to `width`.
+    """A function for kernels that runs the code of `emit_lanes` for all lanes up to `width`.
 
-    `emit_lanes` is given an emitter, the arguments by name (arrays as pointers to their numbers) and the first lane.
+    `emit_lanes` receives an emitter, the arguments by name (arrays as pointers to their numbers) and the first lane.
     """
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        given, kinds = by_name(names, context, builder, signature, arguments)
-        number = kinds["work"].dtype
+        given, argument_types = by_name(names, context, builder, signature, arguments)
+        number = argument_types["work"].dtype
         if "way" in given:
             with _steps(builder, given) as moved:
                 _for_lanes(context, builder, number, moved, many, emit_lanes)
@@ -104,14 +104,19 @@ def vector_code(names: str, emit_lanes: Lanes, many: int = MANY_BYTES) -> Any:
             _for_lanes(context, builder, number, given, many, emit_lanes)
         return context.get_dummy_value()
 
-    def typed(typing_context: Any, *kinds: Any) -> Any:
-        return types.void(*(types.int64 if isinstance(kind, types.Integer) else kind for kind in kinds)), emit
+    def typed(typing_context: Any, *argument_types: Any) -> Any:
+        return types.void(
+            *(
+                types.int64 if isinstance(argument_type, types.Integer) else argument_type
+                for argument_type in argument_types
+            )
+        ), emit
 
     return intrinsic(_named(typed, ["typing_context", *names.split()]))
 
 
 def _named(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
-    """The function, its arguments named: the compiler takes `*arguments` for a tuple."""
+    """The function with named arguments, since the compiler takes `*arguments` for a tuple."""
     plain: Any = inspect.unwrap(function)
     parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
     plain.__signature__ = inspect.Signature(parameters)
@@ -120,19 +125,19 @@ def _named(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., 
 
 def by_name(names: str, context: Any, builder: Any, signature: Any, arguments: Any) -> tuple[Given, Given]:
     """Arguments and their types by name; arrays as pointers to their numbers."""
-    kinds = dict(zip(names.split(), signature.args, strict=True))
+    argument_types = dict(zip(names.split(), signature.args, strict=True))
     given = dict(zip(names.split(), arguments, strict=True))
-    for name, kind in kinds.items():
-        if isinstance(kind, types.Array):
-            given[name] = context.make_array(kind)(context, builder, given[name]).data
-    return given, kinds
+    for name, argument_type in argument_types.items():
+        if isinstance(argument_type, types.Array):
+            given[name] = context.make_array(argument_type)(context, builder, given[name]).data
+    return given, argument_types
 
 
 @contextmanager
 def _steps(builder: Any, given: Given) -> Iterator[Given]:
-    """A loop over `count` steps, `way` (1 or -1) at a time; gives the arguments of each.
+    """A loop over `count` steps, `way` (1 or -1) at a time; yields the arguments of each.
 
-    A step is `width` numbers further on in every row, except in those of the floors.
+    Every row advances by `width` numbers per step, except those of the floors.
     """
     with cgutils.for_range(builder, given["count"], intp=given["count"].type) as loop:
         moved = builder.mul(loop.index, given["way"])
@@ -146,7 +151,7 @@ def _steps(builder: Any, given: Given) -> Iterator[Given]:
 
 
 def _for_lanes(context: Any, builder: Any, number: Any, given: Given, many: int, emit_lanes: Lanes) -> None:
-    """Loops over the width, many lanes at a time and then the rest."""
+    """Loops over the width: `many` lanes at a time, then the remaining ones."""
     width = given["width"]
     done: Any = ir.Constant(width.type, 0)
     for lanes in (many // (number.bitwidth // 8), LANES):

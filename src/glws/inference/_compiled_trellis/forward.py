@@ -1,9 +1,9 @@
-"""From the first instance to the last: emissions, and α with the sum of each step taken out.
+"""From the first instance to the last: emissions, and α divided by the sum of each step.
 
     α_0 = start        α_{t+1}(s) c_{t+1} = floor + Σ_{arcs r -k-> s} α_t(r) w e_t(k)        Σ_s α_t(s) = 1
 
-The floor goes to states that some labeling can reach. It makes α an overestimate, also where a number was too small for
-its type: what it may add to Z is known after the backward pass.
+The floor is added to states that some labeling can reach. It makes α an overestimate, also if a number underflowed its
+type; the backward pass computes a bound on its contribution to Z.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from glws.inference._compiled_trellis.tiles import turn
 
 @kernel
 def reach_table(terms: Terms, items: int, states: int, weights: Numbers, steps: int, table: Integers) -> int:
-    """table[t, s]: whether state s can be there after t steps. The answer: from which t on nothing changes."""
+    """table[t, s]: whether state s is reachable in t steps. Returns the t from which rows are constant."""
     for state in range(states):
         table[state] = weights[state] > 0
     for step in range(steps):
@@ -40,7 +40,7 @@ def reach_table(terms: Terms, items: int, states: int, weights: Numbers, steps: 
 
 @kernel
 def transposition(classes: Integers, num_classes: int, block: Block) -> Ways:
-    """Where the numbers of one group are in a chunk of the potentials, and where in the rows of a lane."""
+    """Positions of the numbers of one group in a chunk of the potentials, and in the rows of a lane."""
     origin, place = np.empty(block.steps * block.used, np.uint64), np.empty(block.steps * block.used, np.uint64)
     dense = True
     for step in range(block.steps):
@@ -53,14 +53,14 @@ def transposition(classes: Integers, num_classes: int, block: Block) -> Ways:
 
 @kernel
 def begin_chunk(size: int, begin: int, num_classes: int, ways: Ways, lanes: Lanes) -> None:
-    """Where the numbers of each lane begin in the potentials."""
+    """Set the position in the potentials at which the numbers of each lane begin."""
     for lane in range(len(ways.starts)):
         ways.starts[lane] = max(lanes.group[lane], 0) * size + begin * num_classes
 
 
 @kernel
 def count_common(begin: int, lane: int, ways: Ways, block: Block, lanes: Lanes) -> int:
-    """So many numbers all of the eight lanes from here have in this chunk, if they can be taken eight by eight."""
+    """How many numbers all eight lanes from here have in this chunk; 0 if too few or not dense."""
     if not ways.dense or lane + LANES > block.groups:
         return 0
     count = min(block.steps, lanes.length[lane] - begin) * block.used
@@ -72,7 +72,7 @@ def load_chunk(
     potentials: Numbers, size: int, begin: int, num_classes: int, ways: Ways, rows: int, block: Block, work: Numbers,
     lanes: Lanes,
 ) -> None:  # fmt: skip
-    """rows[class, t, lane] = φ_{begin + t}(class) of the lane's group; 0 where there is none."""
+    """rows[class, t, lane] = φ_{begin + t}(class) of the lane's group; 0 in padding."""
     begin_chunk(size, begin, num_classes, ways, lanes)
     if block.groups < block.width or lanes.length[0] < begin + block.steps:
         work[rows : rows + block.used * block.stride] = 0
@@ -105,7 +105,7 @@ def exponentials(work: Numbers, rows: int, block: Block, span: int, limits: Limi
 
 @kernel
 def sum_rows(rows: int, terms: Terms, block: Block, work: Numbers, span: int) -> None:
-    """rows[sum] = Σ_{members} weight · rows[member]. They lie where the next chunk begins, which is not in use."""
+    """rows[sum] = Σ_{members} weight · rows[member], written where the next chunk begins, which is not in use."""
     for row in range(block.used, block.num_rows):
         mix(work, rows + row * block.stride, rows, block.stride, terms, block.members + row, block.zeros, span)
 
@@ -125,7 +125,7 @@ def start(ends: Numbers, block: Block, work: Numbers, limits: Limits) -> None:
 
 @kernel
 def settle(step: int, block: Block, work: Numbers, limits: Limits) -> None:
-    """α = α / Σ α of one step that no other divides."""
+    """α = α / Σ α of one step that no other step divides."""
     chunk, at = step // block.steps, step % block.steps * block.width
     alphas = block.alphas + chunk * block.states * block.stride + at
     scales = block.scales + chunk * block.stride + at
@@ -154,11 +154,14 @@ def advance_many(
     chunk: int, slot: int, count: int, terms: Terms, rows: int, reached: Integers, stable: int, block: Block,
     work: Numbers, limits: Limits,
 ) -> None:  # fmt: skip
-    """α of the `count` steps after this one, which are in the same chunk, or one step that is in the next."""
+    """α of the `count` steps after this one, all in the same chunk, or one step in the next chunk."""
     at, target, scales = slot * block.width, *after(chunk, slot, block)
-    source, known = block.alphas + chunk * block.states * block.stride + at, block.scales + chunk * block.stride + at
+    source, source_scales = (
+        block.alphas + chunk * block.states * block.stride + at,
+        block.scales + chunk * block.stride + at,
+    )
     steps = Steps(count, 1, chunk * block.steps + slot + 1, reached, stable, block.states, limits.floor)
-    places = Places(target, source, rows + at, block.floors, known, scales)
+    places = Places(target, source, rows + at, block.floors, source_scales, scales)
     strides = (block.stride, block.stride, 0)
     move(work, steps, places, strides, block.weighted, terms, block.arrivals, block.width)
 
@@ -170,18 +173,18 @@ def advance_few(
 ) -> None:  # fmt: skip
     """α of the step after this one, for a few groups."""
     width, stride, step = block.width, block.stride, chunk * block.steps + slot + 1
-    (target, scales), known = after(chunk, slot, block), min(step, stable) * block.states
+    (target, scales), reached_at = after(chunk, slot, block), min(step, stable) * block.states
     source = block.alphas + chunk * block.states * stride + slot * width
     move_few(
         work, target, source, stride, rows + slot * width, stride, terms, block.arrivals, block.floors, 0,
-        reached[known : known + block.states], width, limits.zero,
+        reached[reached_at : reached_at + block.states], width, limits.zero,
     )  # fmt: skip
     normalize(work, target, stride, block.states, scales, limits.floor, width)
 
 
 @kernel
 def after(chunk: int, slot: int, block: Block) -> tuple[int, int]:
-    """Where α of the next step is, and its scale."""
+    """Position of α of the next step, and of its scale."""
     step = chunk * block.steps + slot + 1
     chunk, at = step // block.steps, step % block.steps * block.width
     return block.alphas + chunk * block.states * block.stride + at, block.scales + chunk * block.stride + at
@@ -208,7 +211,7 @@ def finish(ends: Numbers, block: Block, work: Numbers, lanes: Lanes, limits: Lim
 
 @kernel
 def add_tops(steps: int, block: Block, work: Numbers, total: Numbers) -> None:
-    """total[lane] += Σ_t top[t, lane]: -inf if an instance has no possible class, NaN if the sum might overflow."""
+    """total[lane] += Σ_t top[t, lane]: -inf for an instance without a possible class, NaN if the sum may overflow."""
     width = block.width
     for step in range(steps):
         row = work[block.tops + step * width : block.tops + (step + 1) * width]
@@ -222,7 +225,7 @@ def forward(
     potentials: Numbers, shape: tuple[int, int], ways: Ways, machines: Machines, reached: Integers,
     stable: int, block: Block, work: Numbers, lanes: Lanes, limits: Limits,
 ) -> None:  # fmt: skip
-    """α of all steps, chunk by chunk; emissions are kept for the way back."""
+    """α of all steps, chunk by chunk; emissions are kept for the backward pass."""
     kept = block.used * block.stride
     start(machines.ends, block, work, limits)
     for chunk in range(block.chunks):

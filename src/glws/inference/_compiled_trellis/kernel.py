@@ -1,4 +1,4 @@
-"""The function that Python calls: all blocks of a batch in one go."""
+"""The function called from Python: all blocks of a batch in one call."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ Solve = Callable[[Numbers, tuple[int, int], Integers, Integers, Integers, Machin
 
 @kernel
 def _is_possible(length: int, stable: int, reached: Integers, final: Numbers) -> bool:
-    """Whether some labeling of this length comes to an end, whatever the predictions."""
-    known = min(length, stable) * len(final)
+    """Whether some labeling of this length ends in a final state, whatever the predictions."""
+    first = min(length, stable) * len(final)
     found = False
     for state in range(len(final)):
-        found = found or (reached[known + state] != 0 and final[state] > 0)
+        found = found or (reached[first + state] != 0 and final[state] > 0)
     return found
 
 
 @kernel
 def _log_z(lane: int, lanes: Lanes, logs: Floats, limits: Limits) -> float:
-    """log Z = log(mantissa · 2^exponent · end) + what was taken out; NaN where it cannot be vouched for.
+    """log Z = log(mantissa · 2^exponent · end) + scales; NaN if it is not reliable.
 
-    That is where something overflowed, a weight is too small, or what was overestimated is not negligible.
+    That is the case if something overflowed, a weight is too small, or an overestimate is not negligible.
     """
     if lanes.top[lane] == -np.inf:
         return -np.inf
@@ -100,7 +100,7 @@ def _entry_point(sources: str) -> Solve:
         potentials: Numbers, shape: tuple[int, int], lengths: Integers, index: Integers, order: Integers,
         machines: Machines, limits: Limits, log_likelihood: Floats, marginals: Numbers,
     ) -> None:  # fmt: skip
-        """log Z and q of all groups; log Z is NaN where they are not right."""
+        """log Z and q of all groups; log Z is NaN if the result is not reliable."""
         sources  # noqa: B018
         size = table = first = 0
         while first < len(order):

@@ -1,4 +1,4 @@
-"""The arithmetic that all else is made of, on vectors of neighboring numbers.
+"""Basic arithmetic on vectors of neighboring numbers.
 
 Arrays are flat: a row is an offset, rows are a stride apart.
 """
@@ -27,19 +27,19 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def _compile(function: Function, inline: str) -> Function:
-    plain = inspect.unwrap(function)  # run-time type checkers wrap what the compiler must see bare
+    plain = inspect.unwrap(function)  # run-time type checkers wrap the function that the compiler needs
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}, "inline": inline}
     compiler: Any = njit
     return cast(Function, compiler(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(plain))  # not for Python
 
 
 def kernel(function: Function) -> Function:
-    """Compile for the use of other kernels; sums and products may be fused."""
+    """Compile for other kernels; sums and products may be fused."""
     return _compile(function, "never")
 
 
 def part(function: Function) -> Function:
-    """Compile as a part of the one kernel that uses it: spares the compiler to go over all it calls once more."""
+    """Compile as a part of the single kernel that uses it, which shortens compilation."""
     return _compile(function, "always")
 
 
@@ -152,7 +152,7 @@ def combine_few(
     work: Numbers, out_at: int, left_at: int, left_stride: int, right_at: int, right_stride: int,
     terms: Terms, items: int, offset_at: int, width: int,
 ) -> None:  # fmt: skip
-    """`combine` for any width. (Indices without a sign spare the check for a negative one.)"""
+    """`combine` for any width. (Unsigned indices avoid the check for negative ones.)"""
     step, other_step = np.uint64(left_stride), np.uint64(right_stride)
     for lane in range(width):
         total = work[offset_at + lane]
@@ -168,7 +168,7 @@ def move_few(
     work: Numbers, out_at: int, left_at: int, stride: int, right_at: int, right_stride: int, terms: Terms, items: int,
     offset_at: int, offset_stride: int, present: Integers, width: int, zero: float,
 ) -> None:  # fmt: skip
-    """One step of a recursion over all states, for a few groups: `combine` for those present, 0 for the others."""
+    """One step of a recursion over all states, for a few groups: `combine` for present states, 0 for others."""
     for state in range(len(present)):
         out, offset = out_at + state * stride, offset_at + state * offset_stride
         if not present[state]:

@@ -1,12 +1,12 @@
 """Automata laid out for the compiled kernels.
 
 Arcs between the same two states are one edge, whose emission is a weighted sum of classes: a *row*. Rows are numbered
-per automaton: first the classes it uses, then sums. Classes that the automaton never tells apart are summed first, and
-edges that carry the same sum share its row, so that the work is that of what the automaton distinguishes.
+per automaton: first the classes it uses, then sums. Classes that the automaton never distinguishes are summed first,
+and edges with the same sum share its row, so that the work depends on what the automaton distinguishes.
 
-There are two layouts. In a *narrow* block, of few groups, a sum is worked out for many instances at once, and is always
-worth it. In a *wide* one, of groups side by side, to write a sum and read it again costs more than the sum if it is
-short and hardly used: such edges stay the arcs they are.
+There are two layouts. In a *narrow* block, of few groups, a sum is computed for many instances at once, and is always
+worth it. In a *wide* one, of groups side by side, writing a sum and reading it again costs more than the sum if it is
+short and rarely used: such edges remain arcs.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Floats = npt.NDArray[np.float64]
 Term = tuple[int, int, int, float]
 
 MAX_SPELLED = 4
-"""Wide blocks spell out sums for which that takes so many arcs or fewer."""
+"""Wide blocks expand sums that take at most this many arcs."""
 MAX_BATCHES = 32
-"""So many combinations of automata are kept ready."""
+"""Number of combinations of automata in the cache."""
 
 
 class Terms(NamedTuple):
@@ -43,17 +43,17 @@ class Terms(NamedTuple):
 
 
 class Machines(NamedTuple):
-    """Automata one after the other; `numbers[i]` says where to find automaton i.
+    """Automata one after the other; `numbers[i]` holds the offsets of automaton i.
 
     Its lists of products, in this order, begin in `terms.bounds` at numbers[i, FIRST_LIST...]:
         arrivals, of a state: (source, row)         departures, of a state: (target, row)
-        visits, of a row: (source, target)          members, of a row: what it is the sum of, (0, row)
-        shares, of a row: the sums it is in, (0, row)
+        visits, of a row: (source, target)          members, of a row: its terms, (0, row)
+        shares, of a row: the sums that contain it, (0, row)
     first those of the narrow layout, then those of the wide one. Quartets are of the wide one, -1 if there are none:
-    departures of four states each, which share a row; visits are then taken from them. WEIGHTED tells whether some arc
+    departures of four states each, which share a row; they then replace the visits. WEIGHTED tells whether an arc
     of the wide layout has a weight other than 1.
     ends: start weights of its states, then final ones, the largest of each 1.
-    logs: what start and final weights together were divided by; what each arc was; the smallest log-weight left.
+    logs: the log-divisors of start and final weights together, and of arcs; the smallest log-weight left.
     """
 
     numbers: Integers
@@ -89,7 +89,7 @@ class _Machine(NamedTuple):
 
 
 def packed(automata: Sequence[Automaton], dtype: np.dtype[Any]) -> Machines:
-    """The automata side by side, kept for the next call with the same ones."""
+    """The automata side by side, cached for the next call with the same ones."""
     key = (dtype.char, *map(id, automata))
     references, machines = _batches.pop(key, ((), None))
     same = all(reference() is automaton for reference, automaton in zip(references, automata, strict=False))
@@ -113,7 +113,7 @@ def _remembered(reference: _Same) -> _Machine:
 
 
 class _Same:
-    """An automaton as a key: the very same object, for as long as it lives."""
+    """A cache key: the identity of an automaton that is alive."""
 
     def __init__(self, automaton: Automaton) -> None:
         self.automaton, self.number = weakref.ref(automaton), id(automaton)
@@ -163,7 +163,7 @@ Sum = tuple[tuple[int, float], ...]
 def _merged_classes(
     automaton: Automaton, log_weights: Floats, classes: list[int]
 ) -> tuple[list[Sum], list[tuple[int, int, int, float]]]:
-    """Sums of classes with the same arcs, and the arcs (source, target, row, log-weight) with these in their place."""
+    """Sums of classes with the same arcs, and the arcs (source, target, row, log-weight) over them."""
     columns: dict[Sequence[tuple[int, int, float]], list[int]] = {}
     arcs: dict[int, list[tuple[int, int, float]]] = {symbol: [] for symbol in classes}
     values = (automaton.symbols, automaton.sources, automaton.targets, log_weights)
@@ -183,27 +183,27 @@ def _merged_classes(
 
 
 def _edges(arcs: Iterable[tuple[int, int, int, float]], members: list[Sum], first: int) -> list[Term]:
-    """Edges (source, target, row, weight); what an edge is the sum of is added to `members`, each sum once."""
+    """Edges (source, target, row, weight); sums of edges are added to `members`, each sum once."""
     labels: dict[tuple[int, int], list[tuple[int, float]]] = {}
     for source, target, row, weight in arcs:
         labels.setdefault((source, target), []).append((row, weight))
-    known: dict[Sum, int] = {}
+    numbers: dict[Sum, int] = {}
     edges = []
     for (source, target), parts in sorted(labels.items()):
         top = max(weight for _, weight in parts)
         row = parts[0][0]
         if len(parts) > 1:
             key = tuple((part, float(np.exp(weight - top))) for part, weight in sorted(parts))
-            if key not in known:
-                known[key] = first + len(members)
+            if key not in numbers:
+                numbers[key] = first + len(members)
                 members.append(key)
-            row = known[key]
+            row = numbers[key]
         edges.append((source, target, row, float(np.exp(top))))
     return edges
 
 
 def _spelled_out(edges: list[Term], members: list[Sum], used: int) -> tuple[list[Term], list[Sum]]:
-    """The edges of short sums that are hardly used as one arc for each member, and the sums that are left."""
+    """The edges with short, rare sums replaced by arcs, and the remaining sums."""
     uses = Counter(row for _, _, row, _ in edges)
     within = {row for parts in members for row, _ in parts}
     rows = range(used, used + len(members))
@@ -217,7 +217,7 @@ def _spelled_out(edges: list[Term], members: list[Sum], used: int) -> tuple[list
 
 
 def _layout(edges: list[Term], members: list[Sum], states: int, used: int, hands_on: bool) -> _Layout:
-    """`hands_on`: whether members take the visits of sums that have just one, which quartets leave where they are."""
+    """`hands_on`: whether members take the visits of sums with a single one; with quartets they do not."""
     rows = used + len(members)
     summed = [(used + i, 0, part, weight) for i, parts in enumerate(members) for part, weight in parts]
     visits, shares = _spread(edges, members, rows, used, hands_on)
@@ -234,7 +234,7 @@ def _layout(edges: list[Term], members: list[Sum], states: int, used: int, hands
 
 
 def _quartets(edges: list[Term], states: int) -> Quartets | None:
-    """Of departures; β has a row of zeros after those of the states, for who is missing."""
+    """Quartets of departures; the row after those of the states is zero, for missing ones."""
     departures = [(source, row, target, weight) for source, target, row, weight in edges]
     return quartets(departures, states, rounded_up(states))
 
@@ -242,7 +242,7 @@ def _quartets(edges: list[Term], states: int) -> Quartets | None:
 def _spread(
     edges: list[Term], members: list[Sum], rows: int, used: int, hands_on: bool
 ) -> tuple[list[Term], list[Term]]:
-    """Visits and shares of rows. A sum that hands on a single visit shares nothing: its members take the visit."""
+    """Visits and shares of rows. A sum that passes on a single visit shares nothing: its members take the visit."""
     visits: list[list[tuple[int, int, float]]] = [[] for _ in range(rows)]
     for source, target, row, weight in edges:
         visits[row].append((source, target, weight))
@@ -286,7 +286,7 @@ def _concatenated(machines: Sequence[_Machine], dtype: np.dtype[Any]) -> Machine
 
 
 def _before(sizes: npt.ArrayLike) -> Integers:
-    """Where each begins: the sum of the sizes before it."""
+    """The offset of each: the sum of the sizes before it."""
     before: Integers = np.cumsum(sizes) - np.asarray(sizes)
     return before
 

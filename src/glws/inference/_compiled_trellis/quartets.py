@@ -1,7 +1,7 @@
-"""Lists of products taken four at a time: where the four share a factor, it is read once.
+"""Lists of products taken four at a time: a factor that the four share is read once.
 
-In a deterministic automaton every state has an arc for each class. So four states read the same emissions on the way
-back, and four classes the same α; what differs is the β that is multiplied.
+In a deterministic automaton every state has an arc for each class. So four states read the same emissions in the
+backward pass, and four classes the same α; only the β that is multiplied differs.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Product = tuple[int, int, int, float]
 
 FOUR = 4
 MAX_PADDING = 1.5
-"""So many times the products may be read, with those that fill up; more would not pay."""
+"""The largest ratio of products read, padding included, to products needed; above, quartets do not pay."""
 
 
 class Quartets(NamedTuple):
-    """Quartet i is at bounds[i]..bounds[i + 1]; each entry is a shared factor and the four others, one for each sum."""
+    """Quartet i is at bounds[i]..bounds[i + 1]; each entry is a shared factor and the other factors of four sums."""
 
     bounds: Integers
     shared: Integers
@@ -36,9 +36,9 @@ def rounded_up(count: int) -> int:
 
 
 def quartets(products: Sequence[Product], sums: int, nobody: int) -> Quartets | None:
-    """The products (sum, shared, other, weight) as quartets of sums; `nobody` is the other factor where there is none.
+    """The products (sum, shared, other, weight) as quartets of sums; `nobody` is the other factor of padding.
 
-    None where weights differ from 1, or where the sums have too little in common.
+    None if weights differ from 1, or if the sums have too little in common.
 
     >>> found = quartets([(0, 7, 1, 1.0), (1, 7, 2, 1.0), (2, 7, 1, 1.0)], sums=3, nobody=9)
     >>> found.shared, found.others
@@ -64,7 +64,7 @@ def _quartet(products: Iterable[Product], first: int, nobody: int) -> list[tuple
 
 
 def joined(parts: Sequence[Quartets | None]) -> tuple[Quartets, Integers]:
-    """One after the other, and where the bounds of each begin: -1 for those that are missing."""
+    """All quartets one after the other, and the offset of the bounds of each: -1 for missing ones."""
     empty = np.zeros(0, dtype=np.int64)
     bounds, shared, others, begins = [empty], [empty], [empty], []
     entries = places = 0

@@ -1,4 +1,4 @@
-"""From tensors to the compiled kernels and back; groups that a kernel cannot vouch for go to the next wider one."""
+"""Tensors in, tensors out of the compiled kernels; unreliable groups go to the next wider one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def posterior(potentials: Tensor, lengths: Tensor, automata: Sequence[Automaton]
 
 
 def _by_kernel(potentials: Tensor, lengths: Tensor, automata: Sequence[Automaton], index: Tensor) -> Answer:
-    """The same in the type of the potentials; log Z in float64, NaN where that type is too narrow."""
+    """log Z and q in the type of the potentials; log Z in float64, NaN outside the range of that type."""
     groups, instances, classes = potentials.shape
     values = potentials.detach().contiguous().numpy().reshape(-1)
     sizes, numbers = (np.ascontiguousarray(tensor.numpy(), dtype=np.int64) for tensor in (lengths, index))

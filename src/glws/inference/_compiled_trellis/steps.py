@@ -1,6 +1,6 @@
 """One step of a recursion over all states, groups side by side in vector lanes.
 
-What is written is not yet divided by its sum: the next step does that to its own sums, so that nothing waits for it.
+Results are not yet divided by their sum: the next step divides its own sums, so that no step waits for a sum.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from glws.inference._compiled_trellis.quartets import FOUR, Quartets
 
 
 class _Step:
-    """The rows of one column of lanes: `row(side, number)` is where row `number` of that side is."""
+    """The rows of one column of lanes; `place(side, row)` is the position of a row of that side."""
 
     def __init__(self, emit: Emitter, given: Given, lane: Any) -> None:
         self.emit, self.given, self.lane = emit, given, lane
@@ -40,12 +40,12 @@ class _Step:
         return self.emit.range(self.number(0) if start is None else start, stop, self.number(1))
 
     def inverse(self) -> Any:
-        """1 / the sum of the step before."""
+        """1 / the sum of the previous step."""
         scale = self.emit.load(self.work, self.builder.add(self.given["scales_at"], self.lane))
         return self.builder.fdiv(self.emit.constant(1.0), scale)
 
     def real(self, state: Any) -> Any:
-        """The last state in place of those that fill up the last quartet."""
+        """The last state instead of the padding of the last quartet."""
         return self.smaller(state, self.builder.sub(self.given["states"], self.number(1)))
 
     def smaller(self, one: Any, other: Any) -> Any:
@@ -54,10 +54,10 @@ class _Step:
 
     def put(self, value: Any, state: Any, total: Any) -> None:
         """out[state] = value + floor, or 0 if the state is not present; total += that."""
-        known = self.builder.mul(self.smaller(self.given["step"], self.given["stable"]), self.given["states"])
-        shown = self.emit.scalar(self.given["reached"], self.builder.add(known, self.real(state)))
+        row = self.builder.mul(self.smaller(self.given["step"], self.given["stable"]), self.given["states"])
+        is_reached = self.emit.scalar(self.given["reached"], self.builder.add(row, self.real(state)))
         value = self.builder.fadd(value, self.load("floor", state), flags=("contract",))
-        some = self.builder.icmp_signed("!=", shown, ir.Constant(shown.type, 0))
+        some = self.builder.icmp_signed("!=", is_reached, ir.Constant(is_reached.type, 0))
         value = self.builder.select(some, value, self.emit.constant(0.0))
         self.store(value, "out", state)
         self.emit.add(total, value)
@@ -131,7 +131,7 @@ _vector_retreat = vector_code(
 class Steps(NamedTuple):
     """`number` steps, from `first` on in the direction `way` (1 or -1).
 
-    reached: whether a state is present, as `reach_table` says it; from step `stable` on it stays the same
+    reached: whether a state is present, as in `reach_table`; constant from step `stable` on
     least:   the smallest sum of a step
     """
 
@@ -145,7 +145,7 @@ class Steps(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Where things are at the first step: two sides of a product, its sums, the sums of those, before and after."""
+    """Offsets at the first step: two sides of a product, its sums, and the sums of those, before and after."""
 
     out: int
     left: int
@@ -162,7 +162,7 @@ def move(
 ) -> None:  # fmt: skip
     """out[s, l] = floor[s, l] + Σ_{terms of s} left[state, l] · right[row, l] · weight / scale[l], 0 if not present.
 
-    out_scale[l] = max(Σ_s out[s, l], least). When all that is done, left[s, l] = left[s, l] / scale[l]. The strides are
+    out_scale[l] = max(Σ_s out[s, l], least). At the end, left[s, l] = left[s, l] / scale[l]. The strides are
     those of left and out, of right, and of the floors.
     """
     _vector_move(
@@ -177,7 +177,7 @@ def retreat_four(
     work: Numbers, steps: Steps, at: Places, alphas: int, gains: int, rows: int, strides: tuple[int, int, int],
     quartets: Quartets, items: int, width: int,
 ) -> None:  # fmt: skip
-    """The same with the arcs of four states at a time, and what they give to each row:
+    """`move` with the arcs of four states at a time, and their contribution to each row:
 
     gain[row, l] = Σ_{entries, i < 4} alpha[state_i, l] · right[other_i, l] / scale[l]
 

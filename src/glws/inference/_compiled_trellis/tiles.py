@@ -1,4 +1,4 @@
-"""Turning rows into columns, eight by eight: from the order of groups to that of lanes, and back."""
+"""Transposition of tiles of eight by eight: from the order of groups to that of lanes, and back."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _STAGES = (
     (2, (0, 1, 8, 9, 4, 5, 12, 13), (2, 3, 10, 11, 6, 7, 14, 15)),
     (4, (0, 1, 2, 3, 8, 9, 10, 11), (4, 5, 6, 7, 12, 13, 14, 15)),
 )
-"""Vectors so far apart are mixed: which of their 16 numbers the first becomes, and which the second."""
+"""Vectors this far apart are shuffled: which of their 16 numbers the first receives, and which the second."""
 _ORDER = (0, 2, 1, 3, 4, 6, 5, 7)
-"""Where the columns are after the last stage."""
+"""The order of the columns after the last stage."""
 _NAMES = "out out_starts out_first out_shift data starts first shift"
 
 
@@ -49,8 +49,8 @@ def _turn(
 
 
 def _emit_turn(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    given, kinds = by_name(_NAMES, context, builder, signature, arguments)
-    emit = Emitter(context, builder, kinds["out"].dtype, LANES)
+    given, argument_types = by_name(_NAMES, context, builder, signature, arguments)
+    emit = Emitter(context, builder, argument_types["out"].dtype, LANES)
 
     def place(starts: str, first: str, shift: str, number: int) -> Any:
         at = builder.add(given[first], ir.Constant(given[first].type, number))

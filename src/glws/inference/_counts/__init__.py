@@ -1,9 +1,9 @@
-"""Exact counts: "exactly m of these", "between a and b", a noisy total, a prior share; see `count_posterior`."""
+"""Exact inference for counts: "exactly m of these", "between a and b", a noisy total, a class prior."""
 
 from glws.inference._counts._queries import count_entropy as count_entropy
 from glws.inference._counts._queries import count_mode as count_mode
 from glws.inference._counts._queries import count_sample as count_sample
-from glws.inference._counts.posterior import METHODS as METHODS
+from glws.inference._counts.posterior import ALGORITHMS as ALGORITHMS
 from glws.inference._counts.posterior import CountResult as CountResult
 from glws.inference._counts.posterior import count_posterior as count_posterior
 from glws.inference._counts.weights import Between as Between

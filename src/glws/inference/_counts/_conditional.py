@@ -1,10 +1,10 @@
-"""Labels given how many instances are counted, drawn exactly.
+"""Exact samples of labels given the number of counted instances.
 
-Under the tilt that makes the wanted count the expected one, instances are independent. The bag is cut into two halves
-alike in variance. The first is drawn freely, with sum a; the draw is kept with probability P(S_2 = m - a) / max_b
-P(S_2 = b), S_2 the sum of the second half. What is kept follows its law given the total, and it is kept 7 times in 10.
-The second half is then the same question, with m - a for m: O(L log L) in all. Short bags are drawn whole until their
-sum is right.
+Under the tilt that makes the given count the expected one, instances are independent. The group is cut into two halves
+of similar variance. The first is sampled without a constraint, with sum a; the sample is accepted with probability
+P(S_2 = m - a) / max_b P(S_2 = b), S_2 the sum of the second half. An accepted sample has the law given the total, and
+about 7 in 10 are accepted. The second half is then the same problem, with m - a for m: O(L log L) in all. Short groups
+are sampled whole until their sum is m.
 """
 
 from __future__ import annotations
@@ -19,46 +19,46 @@ from glws.inference._counts.weights import Exactly
 from glws.inference._counts.windows import tilted_to
 
 SHORT = 16
-"""Up to this many instances a bag is drawn whole."""
+"""Groups of up to this many instances are sampled whole."""
 
 Odds = Float[Tensor, "rows instances"]
 Mask = Bool[Tensor, "rows instances"]
 Counts = Int[Tensor, "rows"]
 
 
-def drawn_given_count(log_odds: Odds, is_soft: Mask, count: Counts, generator: torch.Generator | None = None) -> Mask:
-    """Which of the soft instances are counted, given that `count` of them are; each row by itself.
+def sample_given_count(log_odds: Odds, is_soft: Mask, count: Counts, generator: torch.Generator | None = None) -> Mask:
+    """Sample which soft instances are counted, given that `count` of them are; rows are independent.
 
-    A count below 0 or above the number of soft instances is read as the nearest one that there is.
+    A count below 0 or above the number of soft instances is clipped.
 
-    >>> drawn_given_count(torch.zeros(1, 5), torch.tensor([[True, True, False, True, True]]), torch.tensor([4]))
+    >>> sample_given_count(torch.zeros(1, 5), torch.tensor([[True, True, False, True, True]]), torch.tensor([4]))
     tensor([[ True,  True, False,  True,  True]])
     """
     number = is_soft.sum(1)
-    drawn = is_soft & (count >= number)[:, None]
+    is_counted = is_soft & (count >= number)[:, None]
     is_open = ((count > 0) & (count < number)).nonzero()[:, 0]
     if len(is_open):
-        drawn[is_open] = _drawn(log_odds[is_open], is_soft[is_open], count[is_open], generator)
-    return drawn
+        is_counted[is_open] = _sample_undecided(log_odds[is_open], is_soft[is_open], count[is_open], generator)
+    return is_counted
 
 
-def _drawn(log_odds: Odds, is_soft: Mask, count: Counts, generator: torch.Generator | None) -> Mask:
-    """The same for counts that are neither none nor all."""
+def _sample_undecided(log_odds: Odds, is_soft: Mask, count: Counts, generator: torch.Generator | None) -> Mask:
+    """`sample_given_count` for counts that are neither none nor all."""
     small = _small_sides(log_odds, is_soft, count)
-    drawn = torch.zeros_like(is_soft)
+    is_counted = torch.zeros_like(is_soft)
     width = int(is_soft.sum(1).max())
     order = small.abs().masked_fill(~is_soft, -1.0).argsort(dim=1, descending=True)[:, :width]
     if width <= SHORT:
-        return drawn.scatter_(1, order, _whole(small.gather(1, order), count, generator))
+        return is_counted.scatter_(1, order, _whole(small.gather(1, order), count, generator))
     first, second = order[:, 1::2], order[:, 0::2]
-    ahead = _kept(small.gather(1, first), small.gather(1, second), count, generator)
+    ahead = _accepted(small.gather(1, first), small.gather(1, second), count, generator)
     left = count - ahead.sum(1)
-    behind = drawn_given_count(log_odds.gather(1, second), is_soft.gather(1, second), left, generator)
-    return drawn.scatter_(1, first, ahead).scatter_(1, second, behind)
+    behind = sample_given_count(log_odds.gather(1, second), is_soft.gather(1, second), left, generator)
+    return is_counted.scatter_(1, first, ahead).scatter_(1, second, behind)
 
 
 def _small_sides(log_odds: Odds, is_soft: Mask, count: Counts) -> Odds:
-    """Under the tilt with this expected count."""
+    """Small sides under the tilt with this expected count."""
     nothing = torch.zeros_like(count)
     problems = Undecided(
         torch.zeros_like(log_odds),
@@ -72,39 +72,41 @@ def _small_sides(log_odds: Odds, is_soft: Mask, count: Counts) -> Odds:
     return tilted_to(problems, count, torch.ones_like(count, dtype=torch.bool)).small
 
 
-def _free(small: Odds, generator: torch.Generator | None) -> Mask:
-    """Independent draws."""
+def _independent(small: Odds, generator: torch.Generator | None) -> Mask:
+    """Independent samples."""
     uniform = torch.rand(small.shape, dtype=small.dtype, device=small.device, generator=generator)
     return (uniform < small.abs()) ^ (small < 0)
 
 
 def _whole(small: Odds, count: Counts, generator: torch.Generator | None) -> Mask:
-    """Independent draws until the sum is right."""
-    drawn = torch.zeros_like(small, dtype=torch.bool)
+    """Independent samples until the sum is `count`."""
+    is_counted = torch.zeros_like(small, dtype=torch.bool)
     waiting = torch.arange(len(small), device=small.device)
     while len(waiting):
-        tried = _free(small[waiting], generator)
+        tried = _independent(small[waiting], generator)
         is_right = tried.sum(1) == count[waiting]
-        drawn[waiting[is_right]] = tried[is_right]
+        is_counted[waiting[is_right]] = tried[is_right]
         waiting = waiting[~is_right]
-    return drawn
+    return is_counted
 
 
-def _kept(first: Odds, second: Float[Tensor, "rows others"], count: Counts, generator: torch.Generator | None) -> Mask:
-    """Draws of the first half as often as the second can make up the count."""
-    drawn = torch.zeros_like(first, dtype=torch.bool)
+def _accepted(
+    first: Odds, second: Float[Tensor, "rows others"], count: Counts, generator: torch.Generator | None
+) -> Mask:
+    """Samples of the first half, accepted in proportion to P(second half has the remaining count)."""
+    is_counted = torch.zeros_like(first, dtype=torch.bool)
     mean = (second.sum(1) + (second < 0).sum(1)).floor().long()
-    # the likeliest sum of independent labels is the mean, rounded down or up (Darroch 1964)
+    # the most likely sum of independent labels is the mean, rounded down or up (Darroch 1964)
     top = torch.maximum(_log_prob(second, mean), _log_prob(second, mean + 1))
     waiting = torch.arange(len(first), device=first.device)
     while len(waiting):
-        tried = _free(first[waiting], generator)
+        tried = _independent(first[waiting], generator)
         log_share = _log_prob(second[waiting], count[waiting] - tried.sum(1)) - top[waiting]
         uniform = torch.rand(len(waiting), dtype=first.dtype, device=first.device, generator=generator)
         is_kept = uniform.log() < log_share
-        drawn[waiting[is_kept]] = tried[is_kept]
+        is_counted[waiting[is_kept]] = tried[is_kept]
         waiting = waiting[~is_kept]
-    return drawn
+    return is_counted
 
 
 def _log_prob(small: Odds, count: Counts) -> Float[Tensor, "rows"]:

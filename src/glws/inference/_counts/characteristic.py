@@ -18,7 +18,7 @@ from torch import Tensor
 
 from glws.inference._counts.thresholds import TORCH_SMOOTH_VARIANCE
 
-# What is dropped is below e^-36 = 2e-16 (aliases), e^-40 (frequencies) and e^-41 (terms of the series).
+# Truncated parts are below e^-36 = 2e-16 (aliases), e^-40 (frequencies) and e^-41 (terms of the series).
 _ALIAS_NATS = 36.0
 _FREQUENCY_NATS = 40.0
 _TERM_NATS = 41.0
@@ -30,7 +30,7 @@ _CHUNK = 1 << 22
 
 @dataclass(frozen=True)
 class Waves:
-    """The frequencies of every problem; those that do not matter for a problem are masked."""
+    """The frequencies of every problem; a mask leaves out those that a problem does not need."""
 
     points: Int[Tensor, "problems"]  # N
     is_used: Bool[Tensor, "problems waves"]
@@ -45,14 +45,14 @@ class Waves:
         return 2.0 * math.pi * ((index.view(1, -1, *extra) * shift[:, None]) % points).double() / points
 
     def rows(self, chosen: Bool[Tensor, "problems"]) -> Waves:
-        """The chosen problems only."""
+        """The chosen problems."""
         return Waves(self.points[chosen], self.is_used[chosen], self.sine[chosen], self.versine[chosen])
 
 
 def reach(variance: Float[Tensor, "problems"]) -> Int[Tensor, "problems"]:
     """R with P(|S - mean| >= R) below the alias level, by Bennett: V h(R/V) = 36, h(x) = (1+x) log(1+x) - x."""
     v = variance.clamp(min=1e-30)
-    x = (12.0 + (144.0 + 72.0 * v).sqrt()) / v  # Bernstein's answer lies above; Newton descends from there
+    x = (12.0 + (144.0 + 72.0 * v).sqrt()) / v  # Bernstein's solution lies above; Newton descends from there
     for _ in range(4):
         x = x - ((1.0 + x) * torch.log1p(x) - x - _ALIAS_NATS / v) / torch.log1p(x)
     return (v * x).long() + 1
@@ -61,7 +61,7 @@ def reach(variance: Float[Tensor, "problems"]) -> Int[Tensor, "problems"]:
 def make_waves(
     variance: Float[Tensor, "problems"], num_soft: Int[Tensor, "problems"], half_width: Int[Tensor, "problems"]
 ) -> Waves:
-    """N odd and so large that no alias of the window meets the law of S; the frequencies with |φ| above e^-40."""
+    """An odd N without aliases in the window, and the frequencies with |φ| above e^-40."""
     wanted = reach(variance) + half_width + 3 + (0.25 * variance.sqrt()).long()
     points = torch.minimum(wanted, num_soft + 1) | 1
     depth = (_FREQUENCY_NATS / variance.clamp(min=1.0)).clamp(max=2.0)
@@ -77,7 +77,7 @@ def psi(
     center: Int[Tensor, "problems"],
     waves: Waves,
 ) -> Complex128[Tensor, "problems waves"]:
-    """ψ at all frequencies: from power sums where the variance is large, instance by instance elsewhere."""
+    """ψ at all frequencies: from power sums if the variance is large, else instance by instance."""
     shift = (small < 0).sum(1) - center
     is_smooth = variance > TORCH_SMOOTH_VARIANCE
     result = torch.zeros(waves.sine.shape, dtype=torch.complex128, device=small.device)
@@ -109,9 +109,9 @@ def _chunks(columns: list[Float[Tensor, "problems waves"]], elements: int) -> It
 
 
 def num_terms(variance: Float[Tensor, "problems"]) -> int:
-    """Terms of the power series that suffice for all these variances V.
+    """Number of terms of the power series that suffice for all these variances V.
 
-    The rest after K terms is at most 2V |u|^{K+1} 2^-K / (K+1) against |φ| <= exp(-V |u|²/2), largest at
+    The remainder after K terms is at most 2V |u|^{K+1} 2^-K / (K+1) against |φ| <= exp(-V |u|²/2), largest at
     |u|² = (K+1)/V.
     """
     smallest = float(variance.min())
@@ -128,7 +128,7 @@ def _psi_by_power_sums(
 ) -> Complex128[Tensor, "problems waves"]:
     """log ψ = -Σ_k (A_k u^k + B_k conj(u)^k) / k + i t shift, A and B the power sums Σ a^k of the two signs.
 
-    The first imaginary terms nearly cancel, so they are joined:
+    The first imaginary terms nearly cancel, so they are combined:
     t shift + sin t (A_1 - B_1) = (t - sin t) shift + sin t (mean - center).
     """
     side, sign = small.abs(), small.sign()
@@ -197,7 +197,7 @@ def _heights_by_sums(
 def _heights_by_polynomial(
     small: Float[Tensor, "problems instances"], order: int, terms: Complex128[Tensor, "problems waves"], waves: Waves
 ) -> Float[Tensor, "problems instances"]:
-    """The same as a polynomial in a: coefficients Re[Σ_l T_l e^{it} u^k], conjugates on the other side."""
+    """The same heights as a polynomial in a: coefficients Re[Σ_l T_l e^{it} u^k], conjugates on the other side."""
     u = torch.complex(waves.versine, -waves.sine)
     power = torch.complex(1.0 - waves.versine, waves.sine)
     coefficients = []

@@ -1,4 +1,4 @@
-"""`count_posterior`: one question about counts, several exact methods with the same answer."""
+"""`count_posterior`: exact inference for counts by several algorithms with the same result."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from glws.inference._counts.thresholds import COMPILED_SHORT_EXACT, COMPILED_SHO
 from glws.inference._counts.tilting import Undecided, bounded, set_aside
 from glws.inference._counts.weights import Between, Exactly, Sampled, Weighted, Weights
 from glws.inference._counts.windows import interval_posterior, weighted_posterior
-from glws.inference._padding import real_instances
+from glws.inference._padding import padding_mask
 
 Written = Exactly | Between | Weighted
-METHODS = ("auto", "compiled", "characteristic", "recursion")
+ALGORITHMS = ("auto", "compiled", "characteristic", "recursion")
 
 
 class CountResult(NamedTuple):
-    """The answer for a batch of problems."""
+    """The result for a batch of problems."""
 
     log_likelihood: Float[Tensor, "problems"]
     """log Σ_y ω(S(y)) Π_j potential_j(y_j); -inf when impossible."""
@@ -40,16 +40,16 @@ def count_posterior(
     weights: Weights,
     method: str = "auto",
 ) -> CountResult:
-    """Exact likelihood of what is known about a count, and the posterior of every instance, for a batch of problems.
+    """Exact likelihood of weights of a count and posterior of every instance, for a batch of problems.
 
     Problem b has lengths[b] instances; instance j is counted with log-potential log_one[b, j] and not counted with
     log_zero[b, j]. With S the number of counted instances and ω(k) = p(w | S = k),
 
         log_likelihood = log Σ_y ω(S(y)) Π_j potential_j(y_j)        marginals_j = p(y_j = 1 | w)
 
-    The potentials need not be normalized and may be -inf; what lies beyond lengths[b] is not read. A problem that
-    nothing satisfies gives -inf and zeros. NaN among the potentials of a problem gives NaN for that problem only;
-    log-potentials beyond ±1e290 are read as ±1e290. Computed in float64 whatever the input; no autograd inside:
+    The potentials need not be normalized and may be -inf; entries beyond lengths[b] are not read. An impossible problem
+    gives -inf and zeros. NaN among the potentials of a problem gives NaN for that problem only; log-potentials beyond
+    ±1e290 are read as ±1e290. Computed in float64 whatever the input; no autograd inside:
     ∂ log_likelihood / ∂ log_one = marginals, ∂ log_likelihood / ∂ log_zero = 1 - marginals.
 
     method: "compiled" (CPU), "characteristic" (plain torch, any device), "recursion" (plain torch, O(L²), the
@@ -82,10 +82,10 @@ def count_posterior(
 
 
 def _sampled(log_zero: Tensor, log_one: Tensor, lengths: Tensor, weights: Sampled, method: str) -> CountResult:
-    """A hard count of twice as many."""
+    """A hard count in a group of twice the size."""
     zero, one = weights.doubled(log_zero.detach().double(), log_one.detach().double(), lengths)
     log_likelihood, marginals = count_posterior(zero, one, 2 * lengths, Exactly(lengths), method)
-    is_real = real_instances(log_zero, lengths)
+    is_real = padding_mask(log_zero, lengths)
     result = CountResult(log_likelihood, torch.where(is_real, marginals[:, : log_zero.shape[1]], 0.0))
     return result if log_zero.dtype == torch.float64 else _in_single_precision(result)
 
@@ -98,7 +98,7 @@ def _fused(log_zero: Tensor, log_one: Tensor, lengths: Tensor, weights: Exactly)
 
 
 def _in_single_precision(result: CountResult) -> CountResult:
-    """Rounded to float32; a log-likelihood below its range becomes -inf, and then the problem is impossible."""
+    """Round to float32; a log-likelihood below its range becomes -inf, and the problem impossible."""
     log_likelihood = result.log_likelihood.float()
     return CountResult(
         log_likelihood, result.marginals.float().masked_fill((log_likelihood == -math.inf)[:, None], 0.0)
@@ -107,28 +107,28 @@ def _in_single_precision(result: CountResult) -> CountResult:
 
 def check_problems(log_zero: Tensor, log_one: Tensor, lengths: Tensor, weights: Weights, method: str) -> None:
     """Raise DataError when the tensors do not fit together."""
-    if method not in METHODS:
-        raise DataError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
+    if method not in ALGORITHMS:
+        raise DataError(f"method must be one of {', '.join(ALGORITHMS)}; found {method!r}")
     if log_zero.ndim != 2 or log_zero.shape != log_one.shape or lengths.shape != log_zero.shape[:1]:
         raise DataError(
             "log_zero and log_one must be [problems, instances] and lengths [problems]; "
-            f"got {list(log_zero.shape)}, {list(log_one.shape)} and {list(lengths.shape)}"
+            f"found {list(log_zero.shape)}, {list(log_one.shape)} and {list(lengths.shape)}"
         )
     if log_zero.dtype not in (torch.float32, torch.float64):
-        raise DataError(f"log-potentials must be float32 or float64; got {log_zero.dtype}")
+        raise DataError(f"log-potentials must be float32 or float64; found {log_zero.dtype}")
     if method == "compiled" and log_zero.device.type != "cpu":
-        raise DataError(f"the compiled method needs tensors on the CPU; got {log_zero.device}")
-    if lengths.numel() and lengths.device.type == "cpu":  # elsewhere a look at the values would make the host wait
+        raise DataError(f'method "compiled" needs tensors on the CPU; found {log_zero.device}')
+    if lengths.numel() and lengths.device.type == "cpu":  # elsewhere reading the values would sync with the device
         _check_lengths(log_zero, lengths, weights)
 
 
 def _check_lengths(log_zero: Tensor, lengths: Tensor, weights: Weights) -> None:
     shortest, longest = (int(value) for value in torch.aminmax(lengths))
     if shortest < 0 or longest > log_zero.shape[1]:
-        raise DataError(f"lengths must lie in 0..{log_zero.shape[1]}; got {shortest}..{longest}")
+        raise DataError(f"lengths must be in 0..{log_zero.shape[1]}; found {shortest}..{longest}")
     if isinstance(weights, Weighted) and weights.log_weights.shape[1] <= longest:
         columns = weights.log_weights.shape[1]
-        raise DataError(f"{longest} instances need {longest + 1} columns of log-weights; got {columns}")
+        raise DataError(f"{longest} instances need {longest + 1} columns of log-weights; found {columns}")
 
 
 def _automatic(log_zero: Tensor) -> str:
@@ -143,7 +143,7 @@ def _can_compile() -> bool:
 
 
 def _without_instances(log_zero: Float[Tensor, "problems instances"], weights: Weights) -> CountResult:
-    """No problem or no instance: the count is 0."""
+    """The result without problems or instances, where the count is 0."""
     if isinstance(weights, Weighted):
         log_likelihood = weights.log_weights[:, 0]
     elif isinstance(weights, Sampled):
@@ -155,7 +155,7 @@ def _without_instances(log_zero: Float[Tensor, "problems instances"], weights: W
 
 
 def ends(weights: Exactly | Between) -> tuple[Int[Tensor, "problems"], Int[Tensor, "problems"]]:
-    """The least and the largest count of weight 1."""
+    """The smallest and the largest count of weight 1."""
     if isinstance(weights, Exactly):
         return weights.count.long(), weights.count.long()
     return weights.low.long(), weights.high.long()
@@ -179,7 +179,7 @@ def _compiled(log_zero: Tensor, log_one: Tensor, lengths: Tensor, weights: Writt
 
 
 def _plain(log_zero: Tensor, log_one: Tensor, lengths: Tensor, weights: Written, method: str) -> CountResult:
-    """Plain torch: set the decided instances aside, answer for the others, put the answers together."""
+    """Plain torch: set the decided instances aside, solve the others, combine the results."""
     problems = set_aside(log_zero, log_one, lengths)
     if method == "recursion":
         log_likelihood, marginals = _by_recursion(problems, weights, lengths)
@@ -192,7 +192,7 @@ def _plain(log_zero: Tensor, log_one: Tensor, lengths: Tensor, weights: Written,
     log_likelihood = torch.where(problems.settled.isnan(), math.nan, log_likelihood)[:, None]
     marginals = torch.where(problems.is_certain, 1.0, torch.where(problems.is_soft, marginals, 0.0))
     marginals = torch.where(log_likelihood == -math.inf, 0.0, marginals)
-    is_real = real_instances(log_zero, lengths)
+    is_real = padding_mask(log_zero, lengths)
     return CountResult(log_likelihood[:, 0], torch.where(log_likelihood.isnan() & is_real, math.nan, marginals))
 
 
@@ -216,7 +216,7 @@ def remaining_weights(weights: Weighted, problems: Undecided) -> Float[Tensor, "
 
 
 def _by_recursion(problems: Undecided, weights: Written, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """All kinds of weights as dense ones, over the undecided instances."""
+    """Any weights as dense ones, over the undecided instances."""
     if not isinstance(weights, Weighted):
         low, high = ends(weights)
         counts = torch.arange(problems.zero.shape[1] + 1, device=lengths.device)

@@ -1,4 +1,4 @@
-"""Plain torch: the recursion over instances in log space. The simplest exact answer, O(L²); the reference."""
+"""Plain torch: the recursion over instances in log space. The simplest exact algorithm, O(L²); the reference."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def recursion_posterior(
     log_one: Float[Tensor, "problems instances"],
     log_weights: Float[Tensor, "problems counts"],
 ) -> tuple[Float[Tensor, "problems"], Float[Tensor, "problems instances"]]:
-    """Log-likelihood and posteriors by going over the instances forwards and backwards.
+    """Log-likelihood and posteriors by a forward and a backward pass over the instances.
 
         forward[j, k] = log-weight of the first j instances with k of them counted
         backward[k]   = log-weight of the remaining instances, ω included, when k are counted so far

@@ -1,6 +1,6 @@
-"""Where one method overtakes another: the only place with such numbers.
+"""Sizes at which one algorithm becomes faster than another; no other module has such numbers.
 
-Measured by `python -m benchmarks.counts --thresholds` on one thread; they decide speed, never the answer.
+Measured by `python -m benchmarks.counts --thresholds` on one thread; they affect speed, never the result.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 # Compiled: up to this many instances the tilted recursion beats the characteristic function.
 COMPILED_SHORT_EXACT = 80
 COMPILED_SHORT_WEIGHTED = 256
-# Up to this many instances in all, compiling (seconds, the first time) would never be repaid: plain torch answers.
+# Plain torch answers for batches of up to this many instances, for which compiling (seconds) does not pay.
 TORCH_TINY = 64
 # Plain torch: up to this many instances the log-space recursion beats the characteristic function.
 TORCH_SHORT = 25

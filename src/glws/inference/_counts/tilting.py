@@ -1,9 +1,9 @@
-"""Plain torch: batched problems with hard labels set aside, and the tilt.
+"""Plain torch: batches of problems without their decided instances, and the tilt.
 
 A tilt θ adds θ to every log-odds: x_j = z_j + θ, r_j = σ(x_j). It changes the law of the count S, not its law given
-S = k, so θ is free; the right one puts the mean of S where the weight is, and then nothing underflows.
+S = k, so θ is arbitrary; the best one puts the mean of S where the weight is, and then nothing underflows.
 
-A tilted instance is kept as its *signed small side*: with a = min(r, 1-r), it is +a where r = a and -a where r = 1-a. A
+A tilted instance is stored as its *signed small side*: with a = min(r, 1-r), it is +a if r = a and -a if r = 1-a. A
 decided or padded instance is 0: it contributes nothing anywhere.
 """
 
@@ -16,13 +16,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from glws.inference._padding import real_instances
+from glws.inference._padding import padding_mask
 
 # Log-odds beyond this leave too few digits for θ: the search then runs around a pivot.
 FAR = 1e4
 # Log-potentials beyond this are read as this: sums of a billion of them stay finite.
 LARGEST = 1e290
-# A search on a sample comes first above this length; the sample has between 1 and 2 times _SAMPLE instances.
+# Groups longer than this are first searched on a sample of between 1 and 2 times _SAMPLE instances.
 _LONG = 16384
 _SAMPLE = 4096
 _MAX_STEPS = 200
@@ -31,12 +31,12 @@ _NEWTON_STEPS = 12
 
 @dataclass(frozen=True)
 class Undecided:
-    """The instances with two possible labels, in place; what the decided ones contribute, per problem."""
+    """The instances with two possible labels, and the contribution of the others to each problem."""
 
-    zero: Float[Tensor, "problems instances"]  # 0 where decided
+    zero: Float[Tensor, "problems instances"]  # 0 for decided instances
     one: Float[Tensor, "problems instances"]
     is_soft: Bool[Tensor, "problems instances"]
-    is_certain: Bool[Tensor, "problems instances"]  # counted for sure
+    is_certain: Bool[Tensor, "problems instances"]  # certainly counted
     num_soft: Int[Tensor, "problems"]
     num_certain: Int[Tensor, "problems"]
     settled: Float[Tensor, "problems"]  # log-potentials of the decided; -inf: no possible label; NaN: NaN among them
@@ -47,7 +47,7 @@ class Undecided:
         return self.one - self.zero
 
     def rows(self, chosen: Bool[Tensor, "problems"]) -> Undecided:
-        """The chosen problems only."""
+        """The chosen problems."""
         return Undecided(
             self.zero[chosen],
             self.one[chosen],
@@ -70,8 +70,8 @@ def set_aside(
     log_one: Float[Tensor, "problems instances"],
     lengths: Int[Tensor, "problems"],
 ) -> Undecided:
-    """Separate what is certain from what is not; padding is certain, not counted and weighs nothing."""
-    is_real = real_instances(log_zero, lengths)
+    """Separate decided from undecided instances; padding is decided, not counted and of weight 1."""
+    is_real = padding_mask(log_zero, lengths)
     zero = torch.where(is_real, bounded(log_zero), 0.0)
     one = torch.where(is_real, bounded(log_one), -math.inf)
     is_soft = (zero > -math.inf) & (one > -math.inf)
@@ -95,7 +95,7 @@ def small_sides(
 ) -> Float[Tensor, "problems instances"]:
     """Signed small sides under θ."""
     x = gap + theta[:, None]
-    # In place: memory is what takes the time. exp(-600) is nothing beside 1, and keeps the sign of its instance.
+    # In place, since memory traffic dominates. exp(-600) is negligible next to 1, and keeps the sign of its instance.
     small = x.abs().clamp_(max=600.0).neg_().sigmoid_()
     return small.copysign_(x.neg_()).mul_(is_soft)
 
@@ -109,7 +109,7 @@ def mean_and_variance(
 
 
 def slack(variance: Float[Tensor, "problems"]) -> Float[Tensor, "problems"]:
-    """How far the mean may stay from its target: a quarter of σ costs nothing in accuracy."""
+    """Tolerance of the mean: a quarter of σ costs no accuracy."""
     return 0.02 + 0.25 * variance.sqrt()
 
 
@@ -119,7 +119,7 @@ def newton_step(
     target: Float[Tensor, "problems"],
     n: Float[Tensor, "problems"],
 ) -> Float[Tensor, "problems"]:
-    """Newton's step for logit(mean/n) = logit(target/n), far straighter than the mean itself; not finite when flat."""
+    """Newton's step for logit(mean/n) = logit(target/n), which is nearly linear in θ; not finite if flat."""
     aim = torch.minimum(target.clamp(min=0.01), n - 0.01)
     distance = (aim / (n - aim)).log() - (mean / (n - mean)).log()
     return distance * mean * (1.0 - mean / n) / variance
@@ -132,7 +132,7 @@ def tilt(
 ) -> Float[Tensor, "problems"]:
     """θ that brings the mean of S to `target`, within `slack`."""
     theta = torch.zeros_like(target)
-    if gap.shape[1] > _LONG:  # a first answer from a sample
+    if gap.shape[1] > _LONG:  # a first solution from a sample
         stride = gap.shape[1] // _SAMPLE
         share = is_soft[:, ::stride].sum(1) / is_soft.sum(1).clamp(min=1)
         theta = search(gap[:, ::stride].contiguous(), is_soft[:, ::stride].contiguous(), target * share, theta)
@@ -145,7 +145,7 @@ def search(
     target: Float[Tensor, "problems"],
     theta: Float[Tensor, "problems"],
 ) -> Float[Tensor, "problems"]:
-    """θ with |mean - target| <= slack: Newton while it behaves, doubling and bisection else."""
+    """θ with |mean - target| <= slack: Newton while it converges, else doubling and bisection."""
     n = is_soft.sum(1).double()
     low, high = torch.full_like(target, -math.inf), torch.full_like(target, math.inf)
     stride = 4.0
@@ -166,7 +166,7 @@ def search(
 
 
 def pivot_of(problems: Undecided, target: Int[Tensor, "problems"]) -> Float[Tensor, "problems"]:
-    """A log-odds to measure the others from: 0, or the target-th largest when some log-odds are too far out.
+    """The log-odds that others are measured from: 0, or the target-th largest if some are very large.
 
     Around the target-th largest, |θ| <= log n + 4 always suffices, so θ keeps all its digits, and differences of nearby
     log-odds are exact in floating point.

@@ -1,4 +1,4 @@
-"""What is known about the number of counted instances: the weight ω(k) = p(w | S = k), for a batch of problems."""
+"""Weights ω(k) = p(w | S = k) of the number S of counted instances, for a batch of problems."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Between:
 
 @dataclass(frozen=True)
 class Weighted:
-    """Any weights: column k holds log ω(k), -inf for "cannot be". Columns beyond a problem's length are not read."""
+    """Any weights: column k holds log ω(k), -inf for impossible counts; columns beyond the length are ignored."""
 
     log_weights: Float[Tensor, "problems counts"]
 
@@ -40,15 +40,15 @@ class Weighted:
 class Sampled:
     """The group is a sample of a population in which a share `prior` is counted: ω(k) = Binomial(k; L, prior).
 
-    That is a hard count of twice as many. Beside the L instances lay L more that are counted with probability 1 - prior
-    each: then ω(k) is the chance that L - k of those are, and Z that L of all 2 L are. So it costs what a hard count
-    costs, O(L), where other weights cost more.
+    Equivalent to a hard count of twice as many: add L virtual instances that are counted with probability 1 - prior
+    each. Then ω(k) is the probability that L - k of those are counted, and Z that L of all 2 L are. It costs as much as
+    a hard count, O(L), while other weights cost more.
     """
 
     prior: Float[Tensor, "problems"]
 
     def doubled(self, log_zero: Table, log_one: Table, lengths: Int[Tensor, "problems"]) -> tuple[Table, Table]:
-        """The potentials with the others behind them; of these problems exactly `lengths` are counted.
+        """The potentials followed by those of the virtual instances; exactly `lengths` of all are counted.
 
         >>> zero, one = torch.tensor([[0.1, 0.2]]).log(), torch.tensor([[0.9, 0.8]]).log()
         >>> Sampled(torch.tensor([0.3])).doubled(zero, one, torch.tensor([2]))[1].exp()
@@ -63,7 +63,7 @@ class Sampled:
         return zero, one
 
     def weighted(self, lengths: Int[Tensor, "problems"]) -> Weighted:
-        """The same, written down for each count."""
+        """The same weights, listed for each count."""
         return binomial(lengths, self.prior.to(lengths.device))
 
 
@@ -74,10 +74,10 @@ Weights = Exactly | Between | Weighted | Sampled
 def binomial(lengths: Int[Tensor, "problems"], prior: Float[Tensor, "problems"] | float) -> Weighted:
     """The weights of a sample, see `Sampled`: ω(k) = Binomial(k; L, prior).
 
-    ω is the whole binomial probability C(L, k) π^k (1-π)^(L-k), the chance of the *total* k; it is not divided by
-    C(L, k). Divided, ω would be the prior of one labeling, a product over instances: it would only shift every logit by
-    log π/(1-π), and the instances would not learn from each other's count. As it stands the prior is laid on a model
-    that may already contain it, so it sharpens mildly. π = 0 and π = 1 allow one count only.
+    ω is the whole binomial probability C(L, k) π^k (1-π)^(L-k) of the *total* k; it is not divided by C(L, k). Divided,
+    ω would be the prior of one labeling, a product over instances: it would only shift every logit by log π/(1-π), and
+    no instance would learn from the count of the others. Undivided, the prior multiplies a model that may already
+    contain it, so it sharpens predictions slightly. π = 0 and π = 1 allow one count only.
 
     >>> binomial(torch.tensor([2]), 0.5).log_weights.exp()
     tensor([[0.2500, 0.5000, 0.2500]], dtype=torch.float64)
@@ -93,10 +93,10 @@ def binomial(lengths: Int[Tensor, "problems"], prior: Float[Tensor, "problems"] 
 def hypergeometric(
     lengths: Int[Tensor, "problems"], population: Int[Tensor, "problems"] | int, counted: Int[Tensor, "problems"] | int
 ) -> Weighted:
-    """The group is drawn without replacement from `population` instances of which `counted` are counted.
+    """Weights of a group drawn without replacement from `population` instances, of which `counted` are counted.
 
-    ω(k) = C(counted, k) C(population - counted, L - k) / C(population, L), again the chance of the total (see
-    `binomial`). A group larger than the population is impossible.
+    ω(k) = C(counted, k) C(population - counted, L - k) / C(population, L), the probability of the total (see
+    `binomial`). A group larger than the population is infeasible.
 
     >>> hypergeometric(torch.tensor([2]), 4, 2).log_weights.exp()
     tensor([[0.1667, 0.6667, 0.1667]], dtype=torch.float64)
@@ -110,11 +110,11 @@ def hypergeometric(
 
 
 def geometric_noise(observed: Int[Tensor, "problems"], scale: float, lengths: Int[Tensor, "problems"]) -> Weighted:
-    """An observed count with two-sided geometric noise.
+    """Weights of a count observed with two-sided geometric noise.
 
     p(observed | k) = (1-α)/(1+α) α^|observed - k|, α = e^(-1/scale).
 
-    This is what the geometric privacy mechanism releases with ε = 1/scale. The observed count may lie outside 0 .. L.
+    This is the output of the geometric privacy mechanism with ε = 1/scale. The observed count may lie outside 0 .. L.
 
     >>> geometric_noise(torch.tensor([1]), 1 / math.log(2), torch.tensor([2])).log_weights.exp()
     tensor([[0.1667, 0.3333, 0.1667]], dtype=torch.float64)
@@ -126,9 +126,11 @@ def geometric_noise(observed: Int[Tensor, "problems"], scale: float, lengths: In
 
 
 def laplace_noise(observed: Float[Tensor, "problems"], scale: float, lengths: Int[Tensor, "problems"]) -> Weighted:
-    """An observed total with Laplace noise: density p(observed | k) = exp(-|observed - k| / scale) / (2 scale).
+    """Weights of a total observed with Laplace noise.
 
-    This is what the Laplace privacy mechanism releases with ε = 1/scale. The observed total need not be whole.
+    The density is p(observed | k) = exp(-|observed - k| / scale) / (2 scale).
+
+    This is the output of the Laplace privacy mechanism with ε = 1/scale. The observed total need not be whole.
 
     >>> laplace_noise(torch.tensor([0.5]), 0.5, torch.tensor([2])).log_weights
     tensor([[-1., -1., -3.]], dtype=torch.float64)

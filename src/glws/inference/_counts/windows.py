@@ -1,4 +1,4 @@
-"""Plain torch: intervals of counts, and any weights of the count, through windows of the characteristic function."""
+"""Plain torch: intervals and any weights of counts, by windows of the characteristic function."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from glws.inference._counts.tilting import (
     tilt,
 )
 
-# What is left out of a sum over windows is below e^-37 of it.
+# The part left out of a sum over windows is below e^-37 of it.
 _NEGLIGIBLE_NATS = 37.0
 # Where P_θ(S = k) is at least this share of its peak, rounding errors of 1e-16 are at most 1e-13 of it.
 _TRUSTED_SHARE = 1e-3
@@ -38,7 +38,7 @@ class Tilted(NamedTuple):
 
 
 def tilted_to(problems: Undecided, center: Int[Tensor, "problems"], is_tilted: Bool[Tensor, "problems"]) -> Tilted:
-    """Tilt so that the mean of S is at the center; where not `is_tilted`, θ = 0."""
+    """Tilt so that the mean of S is at the center; θ = 0 unless `is_tilted`."""
     pivot = torch.where(is_tilted, pivot_of(problems, center), 0.0)
     gap = torch.where(problems.is_soft, problems.gap - pivot[:, None], 0.0)
     chosen = torch.zeros_like(pivot)
@@ -52,9 +52,9 @@ def tilted_to(problems: Undecided, center: Int[Tensor, "problems"], is_tilted: B
 def interval_posterior(
     problems: Undecided, low: Int[Tensor, "problems"], high: Int[Tensor, "problems"]
 ) -> tuple[Float[Tensor, "problems"], Float[Tensor, "problems instances"]]:
-    """Log-likelihood of low <= S <= high among the undecided instances, and their posteriors; needs low <= high.
+    """Log-likelihood of low <= S <= high among the undecided instances, and posteriors; needs low <= high.
 
-    No tilt when the mean is inside the window, else a tilt to its nearer end; then the tilted weights decay from there.
+    No tilt if the mean is inside the window, else a tilt to its nearer end; the tilted weights decay from there.
     """
     mean, variance = mean_and_variance(small_sides(problems.gap, problems.is_soft, torch.zeros_like(problems.settled)))
     center = torch.minimum(torch.maximum(mean.round().long(), low), high)
@@ -89,11 +89,11 @@ def _geometric_transform(
 def weighted_posterior(
     problems: Undecided, log_weights: Float[Tensor, "problems counts"]
 ) -> tuple[Float[Tensor, "problems"], Float[Tensor, "problems instances"]]:
-    """Log-likelihood of any weights ω(k) of the number of undecided instances counted, and their posteriors.
+    """Log-likelihood of any weights ω(k) of the count of undecided instances, and their posteriors.
 
-    ω is cut into windows of counts, each answered in O(n) under its own tilt, best window first. Chernoff's bound
-    P(S = k) <= exp(K(θ) - θ k), K(θ) = log E e^{θS}, of every θ met so far says what the counts not yet in a window can
-    still contribute, so the search stops when they cannot matter.
+    ω is cut into windows of counts, each solved in O(n) under its own tilt, best window first. Chernoff's bound P(S =
+    k) <= exp(K(θ) - θ k), K(θ) = log E e^{θS}, of every θ so far bounds the contribution of the counts that are not yet
+    in a window, so the search stops when it is negligible.
     """
     average = torch.zeros_like(problems.zero)
 
@@ -109,7 +109,7 @@ def weighted_posterior(
 
 
 def log_law(problems: Undecided, log_weights: Float[Tensor, "problems counts"]) -> Float[Tensor, "problems counts"]:
-    """log of ω(k) P(S = k) for every count, in the same windows; -inf for counts that cannot matter beside others."""
+    """log of ω(k) P(S = k) for every count, by the same windows; -inf for negligible counts."""
     law = torch.full_like(log_weights, -math.inf)
 
     def answer(view: _View, is_open: Tensor, total: Tensor) -> Float[Tensor, "open"]:
@@ -127,7 +127,7 @@ def _over_windows(
     log_weights: Float[Tensor, "problems counts"],
     answer: Callable[[_View, Tensor, Tensor], Float[Tensor, "open"]],
 ) -> Float[Tensor, "problems"]:
-    """Log-likelihood of all windows; `answer` gives that of one, for the problems that are still open."""
+    """Log-likelihood of all windows; `answer` computes that of one, for the problems that are still open."""
     total = torch.full_like(problems.settled, -math.inf)
     open_weights, bound = log_weights.clone(), _scout(problems, log_weights.shape[1])
     for _ in range(log_weights.shape[1]):  # every window closes at least its center
@@ -146,7 +146,7 @@ def _over_windows(
 
 
 def _chernoff(state: Tilted, counts: int) -> Float[Tensor, "problems counts"]:
-    """Bound on the log-weight of every count from one tilt: K(θ) - θ k."""
+    """Upper bound on the log-weight of every count from one tilt: K(θ) - θ k."""
     distance = torch.arange(counts, device=state.center.device) - state.center[:, None]
     return state.normalizer[:, None] - state.decay[:, None] * distance
 
@@ -174,13 +174,13 @@ class _View(NamedTuple):
     turns: Complex128[Tensor, "problems waves window"]
     places: Int[Tensor, "problems window"]  # the counts, clamped to those that exist
     law: Float[Tensor, "problems window"]  # N P_θ(S = k)
-    weights: Float[Tensor, "problems window"]  # ω(k) e^{-θ(k - center)} / e^top of those taken, else 0
+    weights: Float[Tensor, "problems window"]  # ω(k) e^{-θ(k - center)} / e^top of included counts, else 0
     top: Float[Tensor, "problems"]
     is_taken: Bool[Tensor, "problems window"]
 
 
 def _view(problems: Undecided, state: Tilted, open_weights: Float[Tensor, "problems counts"]) -> _View:
-    """The window around the center, and which of its open weights it can answer."""
+    """The window around the center, and which of its open weights it can resolve."""
     half_width = reach(state.variance) + 1
     waves = make_waves(state.variance, problems.num_soft, half_width)
     steps = torch.arange(-int(half_width.max()), int(half_width.max()) + 1, device=state.center.device)
@@ -204,9 +204,9 @@ def _take(
     is_inside: Bool[Tensor, "problems window"],
     exponent: Float[Tensor, "problems window"],
 ) -> tuple[Float[Tensor, "problems window"], Float[Tensor, "problems"], Bool[Tensor, "problems window"]]:
-    """Tilted weights scaled by their largest, log of that scale, and which counts are in.
+    """Tilted weights scaled by their largest, log of that scale, and which counts are included.
 
-    P_θ(S = k) is known to 1e-16 of its peak, not of itself. So counts near the peak are in; others only where the
+    P_θ(S = k) is accurate to 1e-16 of its peak, not of itself. So counts near the peak are included; others only if the
     tilted weight is no larger than there.
     """
     tilted = torch.where(is_inside, log_weights - exponent, -math.inf)
@@ -222,6 +222,6 @@ def _close(
     places: Int[Tensor, "problems window"],
     is_taken: Bool[Tensor, "problems window"],
 ) -> Float[Tensor, "problems counts"]:
-    """Set the weights that were taken to -inf."""
-    taken = torch.zeros_like(open_weights).scatter_add(1, places, is_taken.double())
-    return torch.where(taken > 0, -math.inf, open_weights)
+    """Set the included weights to -inf."""
+    num_included = torch.zeros_like(open_weights).scatter_add(1, places, is_taken.double())
+    return torch.where(num_included > 0, -math.inf, open_weights)

@@ -1,4 +1,4 @@
-"""Fused kernels for CUDA tensors: the trellis, counts and presence, with the answers of the plain torch code.
+"""Fused CUDA kernels for the trellis, counts and presence, equivalent to the plain torch code.
 
 Importing this package imports neither Triton nor a kernel; the functions that launch kernels do so at first use:
 
@@ -8,7 +8,7 @@ Importing this package imports neither Triton nor a kernel; the functions that l
     glws.inference._gpu.sets.gpu_set_posterior           sets of classes that occur
     glws.inference._gpu.presence.gpu_presence_posterior  none or at least one of some classes
 
-None looks at a value on the host, so all can be captured in a CUDA graph, and all are deterministic.
+None reads a value on the host, so all can be captured in a CUDA graph, and all are deterministic.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from torch import Tensor
 
 
 def is_available(tensor: Tensor) -> bool:
-    """Whether the kernels can answer for this tensor: it is on a CUDA device and Triton can be imported."""
+    """Whether the kernels can answer for this tensor: on a CUDA device with Triton installed."""
     return can_answer(tensor.device)
 
 
 def can_answer(device: torch.device) -> bool:
-    """Whether there are kernels for tensors of this device."""
+    """Whether kernels exist for this device."""
     return device.type == "cuda" and _has_triton()
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from glws._launching import on_device_of, power_of_two
 from glws.inference._counts.posterior import CountResult
 
-# Above this many instances a problem is spread over many programs (measured by `benchmarks/gpu.py --thresholds`).
+# Problems with more instances are spread over many programs (measured by `benchmarks/gpu.py --thresholds`).
 LONG = 2048
 # Frequencies of the characteristic function that a program holds, and instances of a long problem.
 _WAVES = 32

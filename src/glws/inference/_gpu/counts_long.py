@@ -1,10 +1,10 @@
 """Kernels: hard counts of very long groups, many programs for each problem, a fixed number of launches.
 
 Letters: P problems, H chunks of J instances in each, F frequencies. A launch leaves one row of sums for each chunk; the
-next one begins by adding them up, in the same order in every program. Per problem, `state` keeps rows of numbers:
+next one begins by adding them up, in the same order in every program. Per problem, `state` has these rows:
 
     row 0:      n, m, settled, pivot, is_open, all_one
-    row 1 + k:  θ, low, high, is_done, variance              of trial k; the last row is what is worked with,
+    row 1 + k:  θ, low, high, is_done, variance              of trial k; the last row is the final one,
     last row:   the same, then terms of the power series, log Z
 """
 
@@ -35,7 +35,7 @@ from glws.inference._gpu.counts_short import tilted
 # Launches that try a θ on all instances, and rows of `state`.
 TRIALS = constant(4)
 ROWS = constant(6)
-# Numbers in a row of `state`, and numbers that a chunk leaves behind: 4, then 2 F for ψ or the power sums.
+# Numbers in a row of `state`, and numbers that a chunk stores: 4, then 2 F for ψ or the power sums.
 WIDTH = constant(8)
 LEFT = constant(68)
 # Most terms of the power series: enough for variances above SMOOTH.
@@ -44,7 +44,7 @@ TERMS = constant(24)
 
 @jit
 def added_up(rows: "Pointer", column: "Number", H: "Number") -> "Number":
-    """Σ over the chunks of one column of what they left behind."""
+    """Σ over the chunks of one column of their stored sums."""
     total = tl.zeros([256], tl.float64)
     for begin in range(0, H, 256):
         chunk = begin + tl.arange(0, 256)
@@ -54,7 +54,7 @@ def added_up(rows: "Pointer", column: "Number", H: "Number") -> "Number":
 
 @jit
 def chunk_of(log_zero: "Pointer", log_one: "Pointer", lengths: "Pointer", L: "Number", J: tl.constexpr) -> "Block":
-    """The instances of this program: where they are, how many the problem has, and `read`."""
+    """The instances of this program: places, number of instances of the problem, and `read`."""
     problem = tl.program_id(0).to(tl.int64)
     length = tl.load(lengths + problem).to(tl.int64)
     j = tl.program_id(1).to(tl.int64) * J + tl.arange(0, J)
@@ -64,7 +64,7 @@ def chunk_of(log_zero: "Pointer", log_one: "Pointer", lengths: "Pointer", L: "Nu
 
 @jit
 def my_rows(left: "Pointer", state: "Pointer") -> "Pointer":
-    """Where the chunks of this problem leave their sums, where this chunk does, and the summary of the problem."""
+    """Addresses of the sums of this problem's chunks, of this chunk's sums, and of the problem's summary."""
     problem = tl.program_id(0).to(tl.int64)
     all_chunks = left + problem * tl.num_programs(1) * LEFT
     return all_chunks, all_chunks + tl.program_id(1) * LEFT, state + problem * ROWS * WIDTH
@@ -74,7 +74,7 @@ def my_rows(left: "Pointer", state: "Pointer") -> "Pointer":
 def set_aside(
     log_zero: "Pointer", log_one: "Pointer", lengths: "Pointer", left: "Pointer", L: "Number", J: tl.constexpr
 ) -> None:
-    """Leaves: how many are undecided, how many certainly counted, what the decided weigh, how many are far out."""
+    """Stores: number undecided, number certainly counted, weight of the decided, number with large log-odds."""
     _, _, zero, one, is_soft = chunk_of(log_zero, log_one, lengths, L, J)
     _, mine, _ = my_rows(left, left)
     tl.store(mine, tl.sum(is_soft.to(tl.float64), 0))
@@ -85,7 +85,7 @@ def set_aside(
 
 @jit
 def soft_share(zero_row: "Pointer", one_row: "Pointer", count: "Number", stride: "Number", J: tl.constexpr) -> "Number":
-    """How many of a sample are undecided."""
+    """Number of undecided instances in a sample."""
     found = tl.zeros([J], tl.float64)
     for begin in range(0, count, J):
         j = begin + tl.arange(0, J)
@@ -107,7 +107,7 @@ def first_trial(
     J: tl.constexpr,
     SAMPLE: tl.constexpr,
 ) -> None:
-    """The summary of a problem, and a first θ from a sample; a program for each problem."""
+    """Compute the summary of a problem, and a first θ from a sample; one program per problem."""
     problem = tl.program_id(0).to(tl.int64)
     length = tl.load(lengths + problem).to(tl.int64)
     zero_row, one_row, rows = log_zero + problem * L, log_one + problem * L, left + problem * H * LEFT
@@ -140,7 +140,7 @@ def first_trial(
 def store_trial(
     row: "Pointer", theta: "Number", low: "Number", high: "Number", is_done: "Number", variance: "Number"
 ) -> None:
-    """A row of `state`."""
+    """Store a row of `state`."""
     tl.store(row, theta)
     tl.store(row + 1, low)
     tl.store(row + 2, high)
@@ -150,7 +150,7 @@ def store_trial(
 
 @jit
 def advanced(summary: "Pointer", rows: "Pointer", trial: "Number", H: "Number") -> "Number":
-    """The trial after the one before this, whose moments the chunks have left: θ, bracket, whether done, variance."""
+    """The trial after the previous one, from the stored moments: θ, bracket, whether done, variance."""
     n, m = tl.load(summary), tl.load(summary + 1)
     before = summary + trial * WIDTH
     theta, low, high = tl.load(before), tl.load(before + 1), tl.load(before + 2)
@@ -173,7 +173,7 @@ def next_trial(
     trial: tl.constexpr,
     J: tl.constexpr,
 ) -> None:
-    """Choose θ of this trial from the moments of the one before, and leave the moments under it."""
+    """Choose θ of this trial from the moments of the previous one, and store the moments under it."""
     _, _, zero, one, is_soft = chunk_of(log_zero, log_one, lengths, L, J)
     rows, _, summary = my_rows(left_before, state)
     _, mine, _ = my_rows(left, state)
@@ -189,7 +189,7 @@ def next_trial(
 
 @jit
 def num_terms(variance: "Number") -> "Number":
-    """Terms of the power series: the first k with a rest, 2V |u|^{k+1} 2^-k / (k+1) at |u|² = (k+1)/V, below e^-41."""
+    """Terms of the power series: the first k with 2V |u|^{k+1} 2^-k / (k+1) < e^-41 at |u|² = (k+1)/V."""
     k = tl.arange(0, 32)
     order = (k + 1).to(tl.float64)
     v = tl.maximum(variance, 1.0)
@@ -208,7 +208,7 @@ def last_trial(
     H: "Number",
     J: tl.constexpr,
 ) -> None:
-    """θ and variance to work with; a search by one program where the trials did not arrive, which is rare and slow."""
+    """The final θ and variance; one program searches again if the trials did not converge."""
     problem = tl.program_id(0).to(tl.int64)
     length = tl.load(lengths + problem).to(tl.int64)
     zero_row, one_row, rows = log_zero + problem * L, log_one + problem * L, left + problem * H * LEFT
@@ -234,7 +234,7 @@ def sums(
     J: tl.constexpr,
     F: tl.constexpr,
 ) -> None:
-    """Leaves: chosen log-potentials, Σ log max(r, 1-r), number of likelier ones; then power sums, or factors of ψ."""
+    """Stores: chosen log-potentials, Σ log max(r, 1-r), number with r > 1/2; then power sums, or factors of ψ."""
     _, _, zero, one, is_soft = chunk_of(log_zero, log_one, lengths, L, J)
     _, mine, summary = my_rows(left, state)
     a, is_one, last = tilted_chunk(zero, one, is_soft, summary)
@@ -260,7 +260,7 @@ def sums(
 
 @jit
 def tilted_chunk(zero: "Block", one: "Block", is_soft: "Block", summary: "Pointer") -> "Block":
-    """Small sides and likelier labels under the θ that is worked with, and the last row of the state."""
+    """Small sides and more likely labels under the final θ, and the last row of the state."""
     last = summary + (TRIALS + 1) * WIDTH
     theta, pivot, is_open, all_one = tl.load(last), tl.load(summary + 3), tl.load(summary + 4), tl.load(summary + 5)
     a, is_one = tilted(zero, one, is_soft, theta, pivot, is_open, all_one)
@@ -273,7 +273,7 @@ def psi_by_power_sums(
 ) -> "Block":
     """log ψ = -Σ_k (A_k u^k + B_k conj(u)^k) / k + i t excess, A and B the power sums of the two signs.
 
-    The first imaginary terms nearly cancel, so they are joined:
+    The first imaginary terms nearly cancel, so they are combined:
     t excess + sin t (A_1 - B_1) = (t - sin t) excess + sin t (mean - m).
     """
     s = t * t
@@ -293,7 +293,7 @@ def psi_by_power_sums(
 def psi_by_product(
     rows: "Pointer", H: "Number", excess: "Number", points: "Number", share: "Block", F: tl.constexpr
 ) -> "Block":
-    """Π of the factors that the chunks left, times e^{it excess}."""
+    """Π of the factors that the chunks stored, times e^{it excess}."""
     real, imag = tl.full([32, F], 1.0, tl.float64), tl.zeros([32, F], tl.float64)
     for begin in range(0, H, 32):
         chunk = begin + tl.arange(0, 32)
@@ -309,7 +309,7 @@ def psi_by_product(
 def solve(
     log_likelihood: "Pointer", left: "Pointer", state: "Pointer", shape: "Pointer", H: "Number", F: tl.constexpr
 ) -> None:
-    """log Z, and the numbers that give all posteriors: coefficients of a polynomial in a, or of the fractions."""
+    """log Z, and the coefficients of all posteriors: of a polynomial in a, or of fractions."""
     problem = tl.program_id(0).to(tl.int64)
     rows, summary, shape = left + problem * H * LEFT, state + problem * ROWS * WIDTH, shape + problem * 5 * F
     last = summary + (TRIALS + 1) * WIDTH

@@ -3,7 +3,7 @@
 Letters: J instances at a time, F frequencies (never more than 27 matter, see `frequencies`). The method is that of
 `counts.tilting` and `counts.characteristic`: with z the log-odds, x = z - pivot + θ and a = min(σ(x), 1 - σ(x)) the
 small side of an instance, u = 1 - e^{it}, t_l = 2πl/N, an instance contributes 1 - a u to the characteristic function
-of the count where its likelier label is 0, and e^{it} (1 - a conj(u)) where it is 1.
+of the count if its more likely label is 0, and e^{it} (1 - a conj(u)) if it is 1.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from glws._triton import Block, Number, Pointer, constant, jit, tl
 FAR = constant(1e4)
 # Log-potentials beyond this are read as this.
 LARGEST = constant(1e290)
-# What is dropped is below e^-36 (aliases), e^-40 (frequencies) and e^-41 (terms of the power series).
+# Truncated parts are below e^-36 (aliases), e^-40 (frequencies) and e^-41 (terms of the power series).
 ALIAS_NATS = constant(36.0)
 FREQUENCY_NATS = constant(40.0)
 TERM_NATS = constant(41.0)
@@ -34,7 +34,7 @@ def bounded(value: "Block") -> "Block":
 
 @jit
 def read(log_zero: "Pointer", log_one: "Pointer", place: "Block", is_real: "Block") -> "Block":
-    """Both log-potentials, and whether both labels are possible; padding has the label 0 and weighs nothing."""
+    """Both log-potentials, and whether both labels are possible; padding has the label 0 and weight 1."""
     zero = bounded(tl.load(log_zero + place, mask=is_real, other=0.0))
     one = bounded(tl.load(log_one + place, mask=is_real, other=-float("inf")))
     return zero, one, (zero > -float("inf")) & (one > -float("inf"))
@@ -42,7 +42,7 @@ def read(log_zero: "Pointer", log_one: "Pointer", place: "Block", is_real: "Bloc
 
 @jit
 def settled_part(zero: "Block", one: "Block", is_soft: "Block") -> "Block":
-    """What a decided instance adds to the log-likelihood: -inf when it has no possible label, NaN after NaN."""
+    """Contribution of a decided instance to the log-likelihood: -inf without a possible label, NaN after NaN."""
     possible = tl.where(zero > one, zero, one)
     possible = tl.where((zero != zero) | (one != one), float("nan"), possible)
     return tl.where(is_soft, 0.0, possible)
@@ -50,14 +50,14 @@ def settled_part(zero: "Block", one: "Block", is_soft: "Block") -> "Block":
 
 @jit
 def small_side(x: "Block") -> "Block":
-    """min(σ(x), 1 - σ(x)); e^-600 is nothing beside 1."""
+    """min(σ(x), 1 - σ(x)); e^-600 is negligible next to 1."""
     e = tl.exp(-tl.minimum(tl.abs(x), 600.0))
     return e / (1.0 + e)
 
 
 @jit
 def log_of_rest(a: "Block") -> "Block":
-    """log(1 - a), with all digits where a is small: the rounding of 1 - a is put right to first order."""
+    """log(1 - a), with all digits for small a: the rounding of 1 - a is corrected to first order."""
     rest = 1.0 - a
     return tl.log(rest) - ((rest - 1.0) + a) / rest
 
@@ -73,7 +73,7 @@ def moments(zero: "Block", one: "Block", is_soft: "Block", theta: "Number", pivo
 
 @jit
 def is_near(mean: "Number", variance: "Number", target: "Number") -> "Number":
-    """The mean is close enough: a quarter of σ costs nothing in accuracy."""
+    """Whether the mean is close enough: a quarter of σ costs no accuracy."""
     return tl.abs(mean - target) <= 0.02 + 0.25 * tl.sqrt(variance)
 
 
@@ -136,7 +136,7 @@ def search(
     is_open: "Number",
     J: tl.constexpr,
 ) -> "Number":
-    """θ with the mean near the target, and the variance there; θ as it is where the problem is not open."""
+    """θ with the mean near the target, and the variance there; θ unchanged if the problem is not open."""
     low, high = tl.full([], -float("inf"), tl.float64), tl.full([], float("inf"), tl.float64)
     mean, variance = moments_of_row(zero_row, one_row, count, stride, theta, pivot, J)
     step = 0
@@ -158,7 +158,7 @@ def order_key(value: "Block") -> "Block":
 def select_pivot(
     zero_row: "Pointer", one_row: "Pointer", length: "Number", place: "Number", J: tl.constexpr
 ) -> "Number":
-    """The place-th largest log-odds, place = 1, 2, ...: its bits, from the highest on, by counting what is as large.
+    """The place-th largest log-odds, place = 1, 2, ...: its bits, from the highest on, by counting larger values.
 
     Around it |θ| <= log n + 4 always suffices, so θ keeps all its digits.
     """
@@ -182,7 +182,7 @@ def num_points(variance: "Number", n: "Number") -> "Number":
     P(|S - mean| >= R) is below the alias level by Bennett: V h(R/V) = 36, h(x) = (1+x) log(1+x) - x.
     """
     v = tl.maximum(variance, 1e-30)
-    x = (12.0 + tl.sqrt(144.0 + 72.0 * v)) / v  # Bernstein's answer lies above; Newton descends from there
+    x = (12.0 + tl.sqrt(144.0 + 72.0 * v)) / v  # Bernstein's solution lies above; Newton descends from there
     for _ in tl.static_range(4):
         log = tl.log(1.0 + x)
         x -= ((1.0 + x) * log - x - ALIAS_NATS / v) / log
@@ -192,7 +192,7 @@ def num_points(variance: "Number", n: "Number") -> "Number":
 
 @jit
 def frequencies(points: "Number", variance: "Number", F: tl.constexpr) -> "Block":
-    """sin t, 1 - cos t, and the share with which a frequency counts: 1 for t = 0, 2 for pairs ±t, 0 where negligible.
+    """sin t, 1 - cos t, and the weight of a frequency: 1 for t = 0, 2 for pairs ±t, 0 if negligible.
 
     |φ(t)| <= exp(-V (1 - cos t)); the number above e^-40 is largest, 27, at V = 20, where N is 53.
     """
@@ -220,9 +220,9 @@ def rotated(real: "Block", imag: "Block", shift: "Number", points: "Number", F: 
 
 @jit
 def rational_rows(real: "Block", imag: "Block", sine: "Block", versine: "Block") -> "Block":
-    """Coefficients of h: even + s odd + a (even slope + s odd slope), s = 1 where the likelier label is 0, else -1.
+    """Coefficients of h: even + s odd + a (even slope + s odd slope), s = 1 if the more likely label is 0, else -1.
 
-    Re[T e^{it} / (1 - a u)] = Re[T e^{it} (1 - a conj(u))] / |1 - a u|², and conjugates where s = -1.
+    Re[T e^{it} / (1 - a u)] = Re[T e^{it} (1 - a conj(u))] / |1 - a u|², and conjugates for s = -1.
     """
     cosine = 1.0 - versine
     slope_real, slope_imag = multiply(cosine, sine, -versine, -sine)
@@ -241,7 +241,7 @@ def rational_height(
 
 @jit
 def marginal(a: "Block", height: "Block", is_one: "Block", zero: "Block", one: "Block", log_z: "Number") -> "Block":
-    """q = a h, or 1 - a h where the likelier label is 1; 0 or 1 where decided, 0 when impossible, NaN after NaN."""
+    """q = a h, or 1 - a h if the more likely label is 1; 0 or 1 if decided, 0 if impossible, NaN after NaN."""
     share = tl.minimum(tl.maximum(a * height, 0.0), 1.0)
     q = tl.where(is_one, 1.0 - share, share)
     is_soft = (zero > -float("inf")) & (one > -float("inf"))

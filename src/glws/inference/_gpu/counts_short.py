@@ -23,7 +23,7 @@ from glws.inference._gpu.counts_math import (
 
 @jit
 def set_aside(zero_row: "Pointer", one_row: "Pointer", length: "Number", J: tl.constexpr) -> "Number":
-    """How many are undecided, how many certainly counted, what the decided weigh, and whether log-odds are far out."""
+    """Number undecided, number certainly counted, weight of the decided, and whether log-odds are large."""
     soft, certain, far = tl.zeros([J], tl.int32), tl.zeros([J], tl.int32), tl.zeros([J], tl.int32)
     settled = tl.zeros([J], tl.float64)
     for begin in range(0, length, J):
@@ -46,7 +46,7 @@ def tilted(
     is_open: "Number",
     all_one: "Number",
 ) -> "Block":
-    """Small sides and likelier labels; where the problem is not open (0.0), all undecided have the same label."""
+    """Small sides and more likely labels; if the problem is not open (0.0), all undecided have the same label."""
     x = one - zero - pivot + theta
     a = tl.where(is_soft, small_side(x) * is_open, 0.0)
     return a, is_soft & (x * is_open + all_one > 0)
@@ -65,7 +65,7 @@ def hard_counts(
     F: tl.constexpr,
     W: tl.constexpr,
 ) -> None:
-    """log Z and all posteriors of one problem; W instances at a time where no frequencies are involved."""
+    """log Z and all posteriors of one problem; W instances at a time in steps without frequencies."""
     problem = tl.program_id(0).to(tl.int64)
     length = tl.load(lengths + problem).to(tl.int32)
     zero_row, one_row, answer = log_zero + problem * L, log_one + problem * L, marginals + problem * L
@@ -92,7 +92,7 @@ def hard_counts(
     is_open, all_one = is_open.to(tl.float64), all_one.to(tl.float64)
     variance *= is_open
 
-    # ψ(t) = e^{-itm} Π_j of the factors, and what the log-likelihood needs beside it.
+    # ψ(t) = e^{-itm} Π_j of the factors, and the other terms of the log-likelihood.
     points = num_points(variance, n.to(tl.int64))
     sine, versine, share = frequencies(points, variance, F)
     real, imag = tl.full([F, J], 1.0, tl.float64), tl.zeros([F, J], tl.float64)

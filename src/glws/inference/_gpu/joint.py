@@ -1,4 +1,4 @@
-"""`gpu_joint_posterior`: how many labels of every class, exactly, in one launch and without the host looking."""
+"""`gpu_joint_posterior`: exact count vectors, in one launch and without a host sync."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 from glws._launching import on_device_of, power_of_two
 
 MOST_ENTRIES = 1 << 24
-"""States of all groups together: the tables then take up to 1 GB for 10 classes."""
+"""States of all groups together; the tables then take up to 1 GB for 10 classes."""
 
 
 def gpu_joint_posterior(
@@ -18,9 +18,9 @@ def gpu_joint_posterior(
     lengths: Int[Tensor, "groups"],
     most_states: int,
 ) -> tuple[Float[Tensor, "groups"], Float[Tensor, "groups instances classes"]]:
-    """log Z and q_j(k) of count vectors, computed in float64; -inf and 0 where there is no labeling.
+    """log Z and q_j(k) of count vectors, computed in float64; -inf and 0 if there is no labeling.
 
-    `most_states` is the largest Π_k (counts[k] + 1) of a group, which the host has to know beforehand.
+    `most_states` is the largest Π_k (counts[k] + 1) of a group, which the host must know beforehand.
     """
     from glws.inference._gpu.joint_kernel import joint_counts  # Triton is imported here, at first use
 

@@ -2,7 +2,7 @@
 
 A state is a vector of counts so far, numbered in mixed radix: its digit k is the count of class k, of stride
 Π_{i<k} (n_i + 1). Its level, the sum of the digits, is the number of instances so far. Values are products of shares in
-linear space; where nothing trustworthy is left of the total, the group is done again in logarithms.
+linear space; if the total is too small to be trusted, the group is solved again in log space.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def times(a: "Block", b: "Block", LOGS: tl.constexpr) -> "Block":
 
 @jit
 def share(part: "Block", whole: "Number", LOGS: tl.constexpr) -> "Block":
-    """The part of the whole; 0 of nothing."""
+    """The part divided by the whole; 0 if the whole is 0."""
     if LOGS:
         return tl.where(whole == -float("inf"), 0.0, tl.exp(part - whole))
     else:
@@ -75,7 +75,7 @@ def weigh(
     LOGS: tl.constexpr,
     C: tl.constexpr,
 ) -> "Number":
-    """The shares of the classes in every instance, or their logarithms; Σ_j of the log of what is shared out."""
+    """The shares of the classes in every instance, or their logarithms; Σ_j of the log of their normalizers."""
     k = tl.arange(0, C)
     occurs = (k < K) & (tl.load(count + k, mask=k < K, other=0) > 0)
     logs = tl.full([], 0.0, tl.float64)
@@ -109,7 +109,7 @@ def sweep(
     S: tl.constexpr,
     C: tl.constexpr,
 ) -> "Number":
-    """The total over all labelings with these counts; into the answer, the posteriors."""
+    """The total over all labelings with these counts; the posteriors go into the output."""
     nothing = -float("inf") if LOGS else 0.0
     one = tl.full([], 0.0 if LOGS else 1.0, tl.float64)
     zero = tl.full([S], nothing, tl.float64)

@@ -1,4 +1,4 @@
-"""`gpu_presence_posterior`: none or at least one of some classes, in one launch and without the host looking."""
+"""`gpu_presence_posterior`: none or at least one of some classes, in one launch and without a host sync."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from glws._launching import on_device_of, power_of_two
 from glws.inference import _gpu as gpu
 
 MOST = 8192
-"""Instances times classes of a group, both up to the next power of two, that a program holds."""
+"""Most instances times classes of a group, both rounded up to a power of two, in one program."""
 
 
 def fits(potentials: Float[Tensor, "groups instances classes"]) -> bool:

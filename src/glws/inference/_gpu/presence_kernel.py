@@ -1,4 +1,4 @@
-"""Kernel: none or at least one of some classes, one program for each group. The formulas are those of `closed`."""
+"""Kernel: none or at least one of some classes, one program per group, formulas as in `closed`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from glws._triton import Block, Number, Pointer, jit, tl
 
 @jit
 def log_one_plus(x: "Block") -> "Block":
-    """log(1 + x) for x > -1, to the last digits: what rounding takes from 1 + x is made good by the quotient."""
+    """log(1 + x) for x > -1, to the last digits: the quotient corrects the rounding of 1 + x."""
     u = 1.0 + x
     return tl.where(u == 1.0, x, tl.log(tl.where(u == 1.0, 2.0, u)) * (x / tl.where(u == 1.0, 1.0, u - 1.0)))
 
@@ -29,7 +29,7 @@ def softplus(x: "Block") -> "Block":
 
 @jit
 def log_any(log_none: "Block", log_expected: "Block") -> "Block":
-    """log(1 - exp(log_none)); where that is too small for a float, the sum of the probabilities is as good."""
+    """log(1 - exp(log_none)); if that underflows, the sum of the probabilities is as accurate."""
     is_small = log_none > -0.6931471805599453
     near = tl.log(-exp_minus_one(tl.where(is_small & (log_none < 0.0), log_none, -0.5)))
     far = log_one_plus(-tl.exp(tl.where(is_small, -1.0, log_none)))
@@ -38,7 +38,7 @@ def log_any(log_none: "Block", log_expected: "Block") -> "Block":
 
 @jit
 def log_mass(top: "Block", safe: "Block", mass: "Block") -> "Block":
-    """log of a mass that was divided by exp(safe); -inf where there is none."""
+    """log of a mass that was divided by exp(safe); -inf without mass."""
     return tl.where(top == -float("inf"), top, tl.log(tl.where(mass > 0.0, mass, 1.0)) + safe)
 
 
@@ -69,7 +69,7 @@ def sum_of_others(values: "Block") -> "Block":
 
 @jit
 def log_sum_of_others(values: "Block", j: "Block", J: tl.constexpr) -> "Block":
-    """log Σ_{i≠j} exp(values_i); the largest is left out by hand, so that nothing cancels."""
+    """log Σ_{i≠j} exp(values_i); the largest is left out explicitly, so that nothing cancels."""
     top = tl.max(values, 0)
     safe = tl.where(top == -float("inf"), 0.0, top)
     largest = tl.min(tl.where(values == top, j, J), 0)

@@ -1,4 +1,4 @@
-"""`gpu_set_posterior`: which classes occur, exactly, in one launch and without the host looking."""
+"""`gpu_set_posterior`: exact sets of classes that occur, in one launch and without a host sync."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 from glws._launching import on_device_of, power_of_two
 
 MOST_NUMBERS = 1 << 26
-"""Sets of classes times instances of all groups together: the table then takes half a gigabyte."""
+"""Sets of classes times instances of all groups together; the table then takes half a gigabyte."""
 
 
 def gpu_set_posterior(
@@ -18,9 +18,9 @@ def gpu_set_posterior(
     lengths: Int[Tensor, "groups"],
     most_classes: int,
 ) -> tuple[Float[Tensor, "groups"], Float[Tensor, "groups instances classes"]]:
-    """log Z and q_j(k) where all of the present classes occur and no others; -inf and 0 where there is no labeling.
+    """log Z and q_j(k) if exactly the present classes occur; -inf and 0 if there is no labeling.
 
-    Computed in float64. `most_classes` is the size of the largest set, which the host has to know beforehand.
+    Computed in float64. `most_classes` is the size of the largest set, which the host must know beforehand.
     """
     from glws.inference._gpu.sets_kernel import presence_sets  # Triton is imported here, at first use
 

@@ -12,7 +12,7 @@ from glws.inference._gpu.joint_kernel import SMALLEST, plus, share, times, weigh
 
 @jit
 def start(forward: "Pointer", backward: "Pointer", states: "Number", LOGS: tl.constexpr, S: tl.constexpr) -> None:
-    """Nothing is seen before the first instance; all is seen after the last."""
+    """The empty set before the first instance; the full set after the last."""
     nothing = tl.full([S], -float("inf") if LOGS else 0.0, tl.float64)
     one = tl.full([S], 0.0 if LOGS else 1.0, tl.float64)
     for begin in range(0, states, S):
@@ -37,7 +37,7 @@ def sweep_sets(
     S: tl.constexpr,
     C: tl.constexpr,
 ) -> "Number":
-    """The total over all labelings in which just these classes occur; into the answer, the posteriors."""
+    """The total over all labelings in which exactly these classes occur; the posteriors go into the output."""
     nothing = -float("inf") if LOGS else 0.0
     zero = tl.full([S], nothing, tl.float64)
     start(forward, backward, states, LOGS, S)

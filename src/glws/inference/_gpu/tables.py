@@ -25,7 +25,7 @@ _cache: OrderedDict[tuple[object, ...], tuple[tuple[Automaton, ...], ArcTables]]
 
 @dataclass(frozen=True, eq=False)
 class ArcTables:
-    """The automata of a batch on a device; log-weights are relative to the largest, which `log_scale` keeps."""
+    """The automata of a batch on a device; log-weights are relative to the largest, stored in `log_scale`."""
 
     arriving_source: Int[Tensor, "machines slots states"]
     arriving_symbol: Int[Tensor, "machines slots states"]
@@ -35,7 +35,7 @@ class ArcTables:
     log_start: Float[Tensor, "machines states"]
     log_final: Float[Tensor, "machines states"]
     log_scale: Float[Tensor, "machines 2"]
-    """Taken out once (start and final), and at every step (arcs)."""
+    """Divided out once (start and final), and at every step (arcs)."""
 
     @property
     def states(self) -> int:
@@ -54,10 +54,10 @@ class ArcTables:
 
 
 def arc_tables(automata: Sequence[Automaton], device: torch.device) -> ArcTables:
-    """The tables of these automata; those asked for lately are kept."""
+    """The tables of these automata, with a cache of recent ones."""
     key = (device, *(id(automaton) for automaton in automata))
     if key not in _cache:
-        _cache[key] = (tuple(automata), _build(automata, device))  # holding the automata keeps their ids theirs
+        _cache[key] = (tuple(automata), _build(automata, device))  # a reference to the automata keeps their ids unique
         if len(_cache) > _CACHE_SIZE:
             _cache.popitem(last=False)
     _cache.move_to_end(key)
@@ -76,7 +76,7 @@ def _build(automata: Sequence[Automaton], device: torch.device) -> ArcTables:
 
 
 def _most(keys: npt.NDArray[np.int64]) -> int:
-    """How often the commonest key occurs."""
+    """How often the most frequent key occurs."""
     return int(np.unique(keys, return_counts=True)[1].max(initial=1))
 
 
@@ -109,7 +109,7 @@ def _relative(log_weights: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.floa
 
 
 def _rank(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """How many earlier entries have the same key."""
+    """Number of earlier entries with the same key."""
     order = np.argsort(keys, kind="stable")
     _, first, count = np.unique(keys[order], return_index=True, return_counts=True)
     rank = np.empty(len(keys), np.int64)

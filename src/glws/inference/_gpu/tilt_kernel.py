@@ -1,4 +1,4 @@
-"""Kernel: the tilt of an expected count, one program for each group, all steps of its search in one launch."""
+"""Kernel: the tilt of an expected count, one program per group, the whole search in one launch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from glws._triton import Number, Pointer, jit, tl
 
 @jit
 def shares(row: "Pointer", theta: "Number", number: "Number", L: "Number", J: tl.constexpr) -> "Number":
-    """The mean of σ(odds + θ) and of σ (1 - σ); what is NaN does not count."""
+    """The mean of σ(odds + θ) and of σ (1 - σ), without NaN entries."""
     found, slope = tl.zeros([J], tl.float64), tl.zeros([J], tl.float64)
     for begin in range(0, L, J):
         j = begin + tl.arange(0, J)
@@ -22,10 +22,10 @@ def shares(row: "Pointer", theta: "Number", number: "Number", L: "Number", J: tl
 def expected_tilts(
     odds: "Pointer", sides: "Pointer", tilts: "Pointer", L: "Number", steps: "Number", J: tl.constexpr
 ) -> None:
-    """θ of each group: Newton's steps for the logit of the mean, the middle of the bracket where they leave it.
+    """θ of each group: Newton's steps for the logit of the mean, the middle of the bracket if they leave it.
 
-    Instances that are not free have odds NaN; of each group the sides are the number of free ones, the logit of the
-    share that is wanted, and the bracket of θ.
+    Fixed instances have odds NaN; the sides of each group are the number of free ones, the logit of the target share,
+    and the bracket of θ.
     """
     group = tl.program_id(0).to(tl.int64)
     number = tl.maximum(tl.load(sides + 4 * group), 1.0)

@@ -1,4 +1,4 @@
-"""`gpu_trellis_posterior`: the trellis of any automaton within `fits`, in four launches and no wait."""
+"""`gpu_trellis_posterior`: the trellis of any automaton within `fits`, in four launches and without a sync."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from glws.inference._gpu.tables import ArcTables
 # A program keeps its tables of arcs on chip: this many cells of [slots, states] and of [rows, states] at most.
 MAX_TABLE = 8192
 MAX_STATES = 128
-# Row sums below this may have lost digits to flushed terms; see `trellis_linear`.
+# Smaller row sums may have lost digits to flushed terms; see `trellis_linear`.
 _LEAST = {torch.float32: 2.0**-80, torch.float64: 2.0**-900}
 
 
 def fits(tables: ArcTables) -> bool:
-    """Whether the kernels hold these automata; beyond, plain torch answers."""
+    """Whether the kernels hold these automata; plain torch answers for larger ones."""
     return tables.states <= MAX_STATES and tables.states * max(tables.slots, tables.rows) <= MAX_TABLE
 
 
@@ -29,8 +29,8 @@ def gpu_trellis_posterior(
 ) -> tuple[Float[Tensor, "groups"], Float[Tensor, "groups instances classes"]]:
     """log Z and q_j(k) of each group; -inf and zeros where Z = 0. Group g has automaton `index[g]` of the tables.
 
-    float32 is computed in float32 and float64 in float64, in linear space; groups for which that is not enough are
-    done again in float64 and log space, on the device. Meaning as `trellis.trellis_posterior`.
+    float32 is computed in float32 and float64 in float64, in linear space; groups outside its range are solved again in
+    float64 and log space, on the device. Same result as `trellis.trellis_posterior`.
     """
     from glws.inference._gpu import trellis_linear, trellis_log  # Triton is imported here, at first use
 

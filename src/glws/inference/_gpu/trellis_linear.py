@@ -9,10 +9,10 @@ group also stands for class k. With φ_j(k) = exp(potential - largest of j):
     q_j(k) ∝ φ_j(k) Σ_s α_j(s) Σ_{r % P = k} w β_{j+1}(target_r)
 
 The scales c_j and e_j are powers of two that undo the size of the vector *before* the step, so that no step waits for
-its own largest entry. What a step reads was asked for at least four steps before, because memory answers in the time of
-several steps. Weights, potentials and vectors are at most about 1, all terms are positive, so what is flushed
-to zero in one place is below the smallest normal number, and it can matter in a row only where the sum of that row
-before it is normalized is small. Groups with such a row are flagged, and done again in log space.
+its own largest entry. A step's inputs are requested at least four steps before, because a memory access takes the time
+of several steps. Weights, potentials and vectors are at most about 1, all terms are positive, so a term flushed
+to zero is below the smallest normal number, and it can matter in a row only if the sum of that row
+before it is normalized is small. Groups with such a row are flagged, and solved again in log space.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def prepare(
     P: tl.constexpr,
     T: tl.constexpr,
 ) -> None:
-    """φ of one group, T instances at a time, and the sum of what was taken out, times 2^-30 to stay finite."""
+    """φ of one group, T instances at a time, and the sum of the shifts, times 2^-30 to stay finite."""
     group = tl.program_id(0).to(tl.int64)
     length = tl.load(lengths + group)
     symbol = tl.arange(0, P)
-    taken = tl.zeros([T], tl.float64)
+    total_shift = tl.zeros([T], tl.float64)
     for begin in range(0, length, T):
         step = begin + tl.arange(0, T)
         place = (group * L + step[:, None]) * K + symbol[None, :]
@@ -44,8 +44,8 @@ def prepare(
         top = tl.max(value, 1)
         top = tl.where(top == -float("inf"), 0.0, top)
         tl.store(phi + place, tl.exp(value - top[:, None]), mask=here)
-        taken += top.to(tl.float64) * 9.313225746154785e-10
-    tl.store(shift + group, tl.sum(taken, 0))
+        total_shift += top.to(tl.float64) * 9.313225746154785e-10
+    tl.store(shift + group, tl.sum(total_shift, 0))
 
 
 @jit
@@ -82,7 +82,7 @@ def group_sum(vector: "Block", B: tl.constexpr, S: tl.constexpr) -> "Block":
 
 @jit
 def fold(rows: "Block", cell: "Block", bit: tl.constexpr) -> "Block":
-    """Rows [2n, C] to [n, C]: cells pair up, one of them takes over the first n rows, the other the last n."""
+    """Rows [2n, C] to [n, C]: of each pair of cells, one takes the first n rows, the other the last n."""
     N: tl.constexpr = rows.shape[0] // 2
     C: tl.constexpr = rows.shape[1]
     first, last = tl.split(tl.permute(tl.reshape(rows, [2, N, C]), [1, 2, 0]))
@@ -95,7 +95,7 @@ def fold(rows: "Block", cell: "Block", bit: tl.constexpr) -> "Block":
 def sums_by_symbol(shares: "Block", cell: "Block", S: tl.constexpr, P: tl.constexpr) -> "Block":
     """Σ over the states of a group of shares [R, C], by class [C]: cell s has class s % P.
 
-    Halves of the rows are swapped between neighbors, so that 2 P numbers travel instead of P log S.
+    Halves of the rows are exchanged between neighbors, so that 2 P numbers move instead of P log S.
     """
     R: tl.constexpr = shares.shape[0]
     C: tl.constexpr = shares.shape[1]
@@ -127,7 +127,7 @@ def forward_step(
     B: tl.constexpr,
     S: tl.constexpr,
 ) -> "Block":
-    """α_{j+1} from α_j, and the exponent that was taken out so far."""
+    """α_{j+1} from α_j, and the exponent divided out so far."""
     arrived = tl.sum(spread(alpha, origin) * (spread(phi, symbol) * weight), 0)
     e = exponent(largest(alpha, B, S))
     return tl.where(is_real, arrived * minus_power_of_two(e, alpha), alpha), scale + tl.where(is_real, e, 0)
@@ -197,10 +197,10 @@ def forward(
     one = tl.program_id(0) * B + tl.arange(0, B)
     length = tl.load(lengths + one, mask=one < G, other=0)
     machine = tl.load(index + one, mask=one < G, other=0)
-    taken = tl.load(shift + one, mask=one < G, other=0.0)
-    taken = tl.minimum(tl.maximum(taken, -1e298), 1e298) * 1073741824.0
+    total_shift = tl.load(shift + one, mask=one < G, other=0.0)
+    total_shift = tl.minimum(tl.maximum(total_shift, -1e298), 1e298) * 1073741824.0
     weights = tl.load(log_scale + 2 * machine) + tl.load(log_scale + 2 * machine + 1) * length
-    log_z = tl.log(total.to(tl.float64)) + scale.to(tl.float64) * 0.6931471805599453 + weights + taken
+    log_z = tl.log(total.to(tl.float64)) + scale.to(tl.float64) * 0.6931471805599453 + weights + total_shift
     tl.store(log_likelihood + one, log_z, mask=one < G)
     tl.store(is_flagged + one, (total < least).to(tl.int32), mask=one < G)
 
@@ -271,7 +271,7 @@ def backward(
     row, before, reach = phi + group * L * K + state, alphas + group * L * S + state, tl.where(state < K, length, 0)
     beta = tl.exp(tl.load(log_final + machine * S + state)).to(phi.dtype.element_ty)
     smallest = tl.full([B * S], 1.0, phi.dtype.element_ty)
-    j = rounds * 4 - 4  # steps j + 3, j + 2, j + 1, j of a round; what lies beyond the length is masked
+    j = rounds * 4 - 4  # steps j + 3, j + 2, j + 1, j of a round; steps beyond the length are masked
     phi_0, alpha_0 = read_step(row, before, reach, length, j, K, S)
     phi_1, alpha_1 = read_step(row, before, reach, length, j + 1, K, S)
     phi_2, alpha_2 = read_step(row, before, reach, length, j + 2, K, S)
@@ -307,7 +307,7 @@ def backward(
 def read_step(
     row: "Pointer", before: "Pointer", reach: "Block", length: "Block", j: "Number", K: "Number", S: tl.constexpr
 ) -> "Block":
-    """φ_j and α_j; nothing where there is no instance j."""
-    here = tl.maximum(j, 0)  # asked for ahead of the first step, and not used then
+    """φ_j and α_j; zeros if there is no instance j."""
+    here = tl.maximum(j, 0)  # loaded before the first step, and not used then
     phi = tl.load(row + here * K, mask=here < reach, other=0.0)
     return phi, tl.load(before + here * S, mask=here < length, other=0.0)

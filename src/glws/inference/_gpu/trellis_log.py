@@ -1,4 +1,4 @@
-"""Kernel: the groups that linear space cannot answer, forward and backward in log space and float64.
+"""Kernel: the groups outside the range of linear space, forward and backward in log space and float64.
 
 Letters as in `trellis_linear`; here alphas and beta are logarithms, each rescaled to a largest entry of 0. A program
 whose groups are not flagged ends at once.
@@ -12,7 +12,7 @@ from glws.inference._gpu.trellis_linear import largest
 
 @jit
 def finite(value: "Block") -> "Block":
-    """-inf replaced by 0: a shift that leaves the impossible impossible."""
+    """-inf replaced by 0: a shift that leaves -inf unchanged."""
     return tl.where(value == -float("inf"), 0.0, value)
 
 
@@ -94,10 +94,10 @@ def redo(
     size = finite(largest(ends, B, S))
     total = tl.sum(tl.reshape(tl.exp(ends - size), [B, S]), 1)
     log_z = tl.reshape(tl.broadcast_to(tl.log(total)[:, None], [B, S]), [B * S]) + size + scale
-    taken = tl.load(shift + group, mask=is_mine, other=0.0)
-    taken = tl.minimum(tl.maximum(taken, -1e298), 1e298) * 1073741824.0
+    total_shift = tl.load(shift + group, mask=is_mine, other=0.0)
+    total_shift = tl.minimum(tl.maximum(total_shift, -1e298), 1e298) * 1073741824.0
     weights = tl.load(log_scale + 2 * machine) + tl.load(log_scale + 2 * machine + 1) * length
-    tl.store(log_likelihood + group, log_z + weights + taken, mask=is_mine & (state == 0))
+    tl.store(log_likelihood + group, log_z + weights + total_shift, mask=is_mine & (state == 0))
 
     one = (tl.program_id(0) * B + tl.arange(0, B)).to(tl.int64)
     is_one_mine = tl.load(is_flagged + one, mask=one < G, other=0) > 0

@@ -1,4 +1,4 @@
-"""Many classes at once: how many labels of every class, and which classes occur; see `JointCounts`, `PresenceSet`."""
+"""Inference for many classes at once: count vectors (`JointCounts`) and sets of classes (`PresenceSet`)."""
 
 from glws.inference._joint.forms import JointCounts as JointCounts
 from glws.inference._joint.forms import PresenceSet as PresenceSet

@@ -1,4 +1,4 @@
-"""The most likely labeling with given counts of every class, or with given classes present: assignment problems."""
+"""The most likely labeling with a given count vector or set of classes: assignment problems."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import Tensor
 
 from glws.inference._counts import Exactly, count_mode
 from glws.inference._joint._transport import transport
-from glws.inference._joint.groups import gathered
-from glws.inference._padding import real_instances
+from glws.inference._joint.groups import gather_columns
+from glws.inference._padding import padding_mask
 
 SHORT = 128
-"""Up to this many instances a table of instances and places is written down."""
+"""Groups of up to this many instances are solved by a table of instances and places."""
 
 Array = npt.NDArray[np.float64]
 
@@ -30,7 +30,7 @@ def best_assignment(
     >>> best_assignment(potentials, torch.tensor([[1, 2, 0]]), torch.tensor([3]))
     tensor([[1, 0, 1]])
     """
-    groups, classes = gathered(potentials, counts, lengths)
+    groups, classes = gather_columns(potentials, counts, lengths)
     pair = torch.nn.functional.pad(groups.potentials, (0, 1), value=-torch.inf)[:, :, :2]
     columns = (~count_mode(pair[:, :, 1], pair[:, :, 0], lengths, Exactly(groups.counts[:, 0]))).long()
     values, wanted, sizes = groups.potentials.cpu().numpy(), groups.counts.cpu().numpy(), lengths.tolist()
@@ -66,7 +66,7 @@ def best_cover(
     """
     allowed = torch.where(present[:, None], potentials, -torch.inf)
     top, labels = allowed.max(2)
-    real = real_instances(labels, lengths)
+    real = padding_mask(labels, lengths)
     found = torch.zeros_like(present).scatter_reduce_(1, labels, real, "amax")
     for group in (present & ~found).any(1).nonzero()[:, 0].tolist():
         length, classes = int(lengths[group]), present[group].nonzero()[:, 0]

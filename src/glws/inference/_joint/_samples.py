@@ -1,9 +1,9 @@
-"""Labelings with given counts of every class, drawn at random.
+"""Samples of labelings with given counts of every class.
 
-Exactly, back through the recursion over count vectors, up to STATE_BUDGET of them; for two classes by the samples of a
-single count. In larger groups the instances of a part A are drawn by themselves under the multi-class tilt, and the
-draw is kept with probability P(N_B = n - N_A) / max P(N_B), N_B the counts of the other instances: that is exact, but
-for the saddle-point approximation of P, with errors that fall as 1 / counts. What is left is the same question again.
+Exact, backwards through the recursion over count vectors, up to STATE_BUDGET of them; for two classes by the samples of
+a single count. In larger groups the instances of a part A are sampled independently under the multi-class tilt, and the
+sample is accepted with probability P(N_B = n - N_A) / max P(N_B), N_B the counts of the other instances: exact, except
+for the saddle-point approximation of P, with errors that fall as 1 / counts. The rest is the same problem again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 from glws.inference._counts import Exactly, count_sample
 from glws.inference._draws import draws
 from glws.inference._joint.arithmetic import LOGS
-from glws.inference._joint.groups import Groups, alike, gathered
+from glws.inference._joint.groups import Groups, batches_by_size, gather_columns
 from glws.inference._joint.layers import forward_table, lattice, num_states
 from glws.inference._joint.limits import STATE_BUDGET
 from glws.inference._joint.saddle import log_mass
@@ -25,21 +25,21 @@ Places = Int[Tensor, "n groups instances"]
 Generator = torch.Generator | None
 
 
-def drawn_given_counts(
+def sample_given_counts(
     potentials: Float[Tensor, "groups instances classes"],
     counts: Int[Tensor, "groups classes"],
     lengths: Int[Tensor, "groups"],
     num_samples: int,
     generator: Generator = None,
 ) -> Places:
-    """Labels; they mean nothing in padding and where the counts do not sum to the length.
+    """Samples of labels; undefined in padding and in groups whose counts do not sum to the length.
 
-    >>> drawn_given_counts(torch.zeros(1, 3, 3), torch.tensor([[1, 0, 2]]), torch.tensor([3]), 1).sort().values
+    >>> sample_given_counts(torch.zeros(1, 3, 3), torch.tensor([[1, 0, 2]]), torch.tensor([3]), 1).sort().values
     tensor([[[0, 2, 2]]])
     """
     possible = (counts >= 0).all(1) & (counts.sum(1) == lengths)
     kept = torch.where(possible[:, None], counts, 0)
-    groups, classes = gathered(potentials, kept, torch.where(possible, lengths, 0))
+    groups, classes = gather_columns(potentials, kept, torch.where(possible, lengths, 0))
     columns = lengths.new_zeros(num_samples, *potentials.shape[:2])
     is_two = (groups.counts > 0).sum(1) <= 2
     is_small = ~is_two & (torch.log1p(groups.counts.double()).sum(1).exp() < STATE_BUDGET + 0.5)
@@ -56,23 +56,23 @@ def drawn_given_counts(
 
 
 def _two(groups: Groups, num_samples: int, generator: Generator) -> Places:
-    """One class counted, the other not."""
+    """Sample groups of two classes: one is counted, the other is not."""
     pair = torch.nn.functional.pad(groups.potentials, (0, 1), value=-torch.inf)[:, :, :2]
     weights = Exactly(groups.counts[:, 0])
-    drawn = count_sample(pair[:, :, 1], pair[:, :, 0], groups.lengths, weights, num_samples, generator)
-    return (~drawn).long()
+    is_first = count_sample(pair[:, :, 1], pair[:, :, 0], groups.lengths, weights, num_samples, generator)
+    return (~is_first).long()
 
 
 def _exact(groups: Groups, num_samples: int, generator: Generator) -> Places:
-    """Groups with tables of about one size side by side."""
+    """Sample groups with tables of similar size side by side."""
     columns = groups.lengths.new_zeros(num_samples, *groups.potentials.shape[:2])
-    for chosen in alike(num_states(groups.counts), groups.counts.shape[1] * num_samples):
-        columns[:, chosen] = _walked(groups.select(chosen), num_samples, generator)
+    for chosen in batches_by_size(num_states(groups.counts), groups.counts.shape[1] * num_samples):
+        columns[:, chosen] = _sample_small(groups.select(chosen), num_samples, generator)
     return columns
 
 
-def _walked(groups: Groups, num_samples: int, generator: Generator) -> Places:
-    """From all counts back to none: the last label is k with probability proportional to forward(c - e_k) w_j(k)."""
+def _sample_small(groups: Groups, num_samples: int, generator: Generator) -> Places:
+    """Sample from all counts back to none: the last label is k in proportion to forward(c - e_k) w_j(k)."""
     steps = groups.potentials.shape[1]
     states = lattice(groups.counts, steps + 1)
     table = forward_table(groups.potentials, states, LOGS).expand(num_samples, -1, -1)
@@ -90,7 +90,7 @@ def _walked(groups: Groups, num_samples: int, generator: Generator) -> Places:
 
 
 def _large(groups: Groups, num_samples: int, generator: Generator) -> Places:
-    """One group after the other, all of its samples side by side."""
+    """Sample one group after the other, all of its samples side by side."""
     columns = groups.lengths.new_zeros(num_samples, *groups.potentials.shape[:2])
     for group, length in enumerate(groups.lengths.tolist()):
         rows = [part[group].expand(num_samples, *part[group].shape) for part in groups]
@@ -99,7 +99,7 @@ def _large(groups: Groups, num_samples: int, generator: Generator) -> Places:
 
 
 def _peeled(rows: Groups, generator: Generator) -> Int[Tensor, "rows instances"]:
-    """A part after the other, until what is left can be drawn exactly."""
+    """Sample one part after the other, until the rest can be sampled exactly."""
     columns = torch.zeros_like(rows.potentials[:, :, 0], dtype=torch.int64)
     left = torch.arange(columns.shape[1], device=columns.device).expand(len(columns), -1)
     while bool((torch.log1p(rows.counts.double()).sum(1).exp() > STATE_BUDGET + 0.5).any()):
@@ -107,8 +107,8 @@ def _peeled(rows: Groups, generator: Generator) -> Int[Tensor, "rows instances"]
         order = shares.amax(2).argsort(dim=1)
         is_part = torch.arange(order.shape[1], device=order.device) % shares.shape[2] == shares.shape[2] - 1
         part, rest = order[:, is_part], order[:, ~is_part]
-        drawn, counts = _kept(_rows_of(shares, part), _rows_of(shares, rest), rows.counts, generator)
-        columns.scatter_(1, left.gather(1, part), drawn)
+        labels, counts = _accepted(_rows_of(shares, part), _rows_of(shares, rest), rows.counts, generator)
+        columns.scatter_(1, left.gather(1, part), labels)
         left = left.gather(1, rest)
         allowed = torch.where((counts > 0)[:, None], _rows_of(rows.potentials, rest), -torch.inf)
         rows = Groups(allowed, counts, counts.sum(1))
@@ -119,14 +119,14 @@ def _rows_of(values: Float[Tensor, "rows instances columns"], places: Int[Tensor
     return values.gather(1, places[:, :, None].expand(-1, -1, values.shape[2]))
 
 
-def _kept(
+def _accepted(
     part: Float[Tensor, "rows some columns"],
     rest: Float[Tensor, "rows others columns"],
     counts: Int[Tensor, "rows columns"],
     generator: Generator,
 ) -> tuple[Int[Tensor, "rows some"], Int[Tensor, "rows columns"]]:
-    """Draws of a part as often as the rest can make up the counts, and the counts of the rest."""
-    drawn, left = counts.new_zeros(part.shape[:2]), counts.clone()
+    """Samples of a part, accepted in proportion to the rest's probability, and the counts of the rest."""
+    labels, left = counts.new_zeros(part.shape[:2]), counts.clone()
     top = log_mass(rest, rest.sum(1))
     waiting = torch.arange(len(part), device=part.device)
     while len(waiting):
@@ -135,13 +135,13 @@ def _kept(
         log_share = _log_prob(rest[waiting], others) - top[waiting]
         uniform = torch.rand(len(waiting), dtype=part.dtype, device=part.device, generator=generator)
         is_kept = uniform.log() < log_share
-        drawn[waiting[is_kept]], left[waiting[is_kept]] = tried[is_kept], others[is_kept]
+        labels[waiting[is_kept]], left[waiting[is_kept]] = tried[is_kept], others[is_kept]
         waiting = waiting[~is_kept]
-    return drawn, left
+    return labels, left
 
 
 def _log_prob(shares: Float[Tensor, "rows instances columns"], counts: Int[Tensor, "rows columns"]) -> Tensor:
-    """log P(N = counts) for independent labels, by the saddle point; -inf below 0."""
+    """log P(N = counts) for independent labels, by the saddle point; -inf for negative counts."""
     wanted = counts.clamp_min(0)
     logs = torch.where((wanted > 0)[:, None], shares.log(), -torch.inf)
     point = tilted(Groups(logs, wanted, wanted.sum(1)))

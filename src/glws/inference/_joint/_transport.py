@@ -1,9 +1,9 @@
 """The best labeling of a large group with given counts: successive shortest paths between classes.
 
-With prices θ_k, giving every instance its best class by φ_j(k) + θ_k is optimal for the counts that come out. From
-there labels move along paths of classes a -> b -> c, one instance from a to b and one from b to c, always along the
-path that loses least: after each move the labeling is optimal for its own counts, and at the end these are the wanted
-ones. The prices come from the tilt of some of the instances, so that few labels are left to move. Instances with equal
+With prices θ_k, giving every instance its best class by φ_j(k) + θ_k is optimal for the resulting counts. From there
+labels move along paths of classes a -> b -> c, one instance from a to b and one from b to c, always along the path of
+least loss: after each move the labeling is optimal for its own counts, and at the end these are the given ones. The
+prices come from the tilt of a sample of the instances, so that few labels are left to move. Instances with equal
 potentials move together.
 """
 
@@ -19,18 +19,18 @@ from glws.inference._joint.groups import Groups
 from glws.inference._joint.tilting import tilted
 
 SOME = 8192
-"""Instances from which the prices are found."""
+"""Number of instances in the sample that determines the prices."""
 SHARPNESS = 1000.0
-"""Potentials are scaled to this range for the prices, where the tilt is nearly a best assignment."""
+"""Potentials are scaled to this range for the prices, so that the tilt is nearly a best assignment."""
 CANDIDATES = 256
-"""The least instances of a class that are kept in order for moving to another."""
+"""The least number of instances of a class in a heap of moves to another class."""
 
 Array = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
 
 
 def transport(potentials: Array, counts: Whole) -> Whole:
-    """The labels [instances] with these counts whose potentials [instances, classes] sum to most.
+    """The labels [instances] with these counts that maximize the sum of potentials [instances, classes].
 
     >>> transport(np.array([[0.0, -1.0], [0.0, -3.0], [0.0, -2.0]]), np.array([1, 2]))
     array([1, 0, 1])
@@ -48,17 +48,17 @@ def transport(potentials: Array, counts: Whole) -> Whole:
 
 
 def _distinct(potentials: Array) -> tuple[Array, Whole, Whole]:
-    """The different rows, which of them each instance has, and how often each occurs."""
+    """The distinct rows, the row of each instance, and how often each row occurs."""
     finite = np.where(np.isfinite(potentials), potentials, -1e300)
     mixed = (finite * np.random.default_rng(0).uniform(1.0, 2.0, potentials.shape[1])).sum(1)
     _, first, unit, sizes = np.unique(mixed, return_index=True, return_inverse=True, return_counts=True)
-    if not np.array_equal(potentials[first[unit]], potentials):  # two rows with one mixture
+    if not np.array_equal(potentials[first[unit]], potentials):  # two rows with the same random projection
         return potentials, np.arange(len(potentials)), np.ones(len(potentials), dtype=np.int64)
     return potentials[first], unit, sizes
 
 
 def _prices(potentials: Array, counts: Whole) -> Array:
-    """θ of some of the instances, in units of the potentials."""
+    """θ of a sample of the instances, in units of the potentials."""
     some = potentials[:: -(-len(potentials) // SOME)]
     finite = some[np.isfinite(some)]
     scale = SHARPNESS / max(float(np.ptp(finite)), 1e-300) if len(finite) else 1.0
@@ -69,7 +69,7 @@ def _prices(potentials: Array, counts: Whole) -> Array:
 
 
 class _Moves:
-    """Units of equal instances, how many of each have which class, and the moves that are left to make."""
+    """Units of equal instances, the number of each per class, and the moves that remain."""
 
     def __init__(self, rows: Array, amounts: Whole, counts: Whole) -> None:
         self.rows, self.amounts = rows, amounts
@@ -84,7 +84,7 @@ class _Moves:
             self._refresh(source)
 
     def run(self) -> None:
-        """Until the counts are right, or no path is left."""
+        """Move labels until the counts are right, or no path remains."""
         while self.surplus.any():
             path = self._path()
             if not path:
@@ -109,7 +109,7 @@ class _Moves:
                 heapq.heappush(self.heaps[target][other], (float(losses[other]), unit))
 
     def _refresh(self, source: int) -> None:
-        """What the cheapest move from this class to every other costs."""
+        """Update the cost of the cheapest move from this class to every other."""
         for target in range(len(self.costs)):
             if target == source:
                 continue
@@ -121,7 +121,7 @@ class _Moves:
             self.costs[source, target] = heap[0][0] if heap else np.inf
 
     def _filled(self, source: int, target: int) -> list[tuple[float, int]]:
-        """The cheapest units, in order; those that cost more than the bound are left out."""
+        """The cheapest units, sorted; those that cost more than the bound are left out."""
         members = np.flatnonzero(self.amounts[:, source])
         losses = self.rows[members, source] - self.rows[members, target]
         bound = np.inf
@@ -133,7 +133,7 @@ class _Moves:
         return heap
 
     def _path(self) -> list[tuple[int, int]]:
-        """The moves of the path that loses least, from a class with too many labels to one with too few."""
+        """The moves of the path of least loss, from a class with too many labels to one with too few."""
         distance = np.where(self.surplus > 0, 0.0, np.inf)
         before = np.full(len(distance), -1)
         for _ in range(len(distance) - 1):

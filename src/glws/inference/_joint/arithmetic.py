@@ -1,4 +1,4 @@
-"""Adding and multiplying probabilities, or their logarithms: the plain torch recursions are written once for both."""
+"""Arithmetic of probabilities or of their logarithms, so that the plain torch recursions are written once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 class Arithmetic(NamedTuple):
-    """What a recursion needs to know about its numbers."""
+    """The operations that a recursion uses."""
 
     zero: float
     one: float
@@ -18,7 +18,7 @@ class Arithmetic(NamedTuple):
     total: Callable[[Tensor, int], Tensor]
     """The sum along an axis."""
     ratio: Callable[[Tensor, Tensor], Tensor]
-    """a / b as an ordinary number; 0 where b is zero."""
+    """a / b as an ordinary number; 0 if b is zero."""
 
 
 def _quotient(part: Tensor, whole: Tensor) -> Tensor:

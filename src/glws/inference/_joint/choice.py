@@ -1,4 +1,4 @@
-"""Which of the methods for count vectors answers for which group."""
+"""The choice of the algorithm for count vectors, group by group."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from glws.inference._joint.tilting import tilted
 
 
 def solved(groups: Groups, method: str) -> Estimate:
-    """Each group by its method; see `JointCounts`."""
+    """The estimates of all groups by this method; see `JointCounts`."""
     if method == "tilted":
         return tilted_posterior(groups, tilted(groups))
     if method == "corrected":
@@ -37,7 +37,7 @@ def solved(groups: Groups, method: str) -> Estimate:
     if bool(is_small.all()):
         return Estimate.exact(exact_posterior(groups))
     small, large = is_small.nonzero()[:, 0], (~is_small).nonzero()[:, 0]
-    answer = Estimate.nothing(groups)
+    answer = Estimate.unanswered(groups)
     if len(small):
         answer.put(small, Estimate.exact(exact_posterior(groups.select(small))))
     answer.put(large, (_best if method == "auto" else _exact)(groups.select(large)))
@@ -47,7 +47,7 @@ def solved(groups: Groups, method: str) -> Estimate:
 
 
 def _best(groups: Groups) -> Estimate:
-    """Exact where few count vectors matter; else the corrected tilt, or what is pruned and has the smaller error."""
+    """Exact if few count vectors matter; else the corrected tilt or a pruned recursion."""
     point = tilted(groups)
     answer = live_posterior(groups, point, NEGLIGIBLE, LIVE_BUDGET)
     left = (answer.error > 0).nonzero()[:, 0]
@@ -62,7 +62,7 @@ def _best(groups: Groups) -> Estimate:
 
 
 def _exact(groups: Groups) -> Estimate:
-    """Over the count vectors that matter, or over all where those are too many; an error of inf is no answer."""
+    """Exact answers over the count vectors that matter, or over all; error inf means no answer."""
     answer = live_posterior(groups, tilted(groups), NEGLIGIBLE, MOST_LIVE)
     log_states = torch.log1p(groups.counts.double()).sum(1)
     left = ((answer.error > 0) & (log_states <= math.log(MOST_STATES))).nonzero()[:, 0]
@@ -78,5 +78,5 @@ def _check_states(log_states: Float[Tensor, "groups"]) -> None:
         number = math.exp(float(log_states[group]))
         raise DataError(
             f"group {group}: exact counts would need {number:.1e} count vectors, more than {MOST_STATES:.0e}; "
-            'take method="corrected" or "auto"'
+            'use method="corrected" or "auto"'
         )

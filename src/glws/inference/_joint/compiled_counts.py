@@ -1,7 +1,7 @@
-"""Count vectors on the CPU, compiled: the recursion of `layers`, state by state in the order of their numbers.
+"""Count vectors on the CPU, compiled: the recursion of `layers`, state by state in numerical order.
 
-A state comes after all those one can have come from, so no layers are needed. `digits` are the counts of the state at
-hand, moved on like the wheels of an odometer; their sum tells the instance.
+A state comes after all its predecessors, so no layers are needed. `digits` are the counts of the current state,
+advanced like an odometer; their sum is the number of instances so far.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from glws.inference._joint.compiling import Floats, Integers, kernel
 
 @kernel
 def step_up(digits: Integers, counts: Integers) -> int:
-    """The next state; by how much the sum of its counts is larger."""
+    """Advance to the next state; return by how much the sum of its counts is larger."""
     column = 0
     change = 1
     while digits[column] == counts[column]:
@@ -26,7 +26,7 @@ def step_up(digits: Integers, counts: Integers) -> int:
 
 @kernel
 def step_down(digits: Integers, counts: Integers) -> int:
-    """The state before; by how much the sum of its counts is larger."""
+    """Go back to the previous state; return by how much the sum of its counts is larger."""
     column = 0
     change = -1
     while digits[column] == 0:
@@ -56,7 +56,7 @@ def fill_forward(weights: Floats, counts: Integers, strides: Integers, forward: 
 def add_parts(
     weights: Floats, counts: Integers, strides: Integers, forward: Floats, backward: Floats, parts: Floats
 ) -> None:
-    """backward(c) = Σ_k w_j(k) backward(c + e_k), and on the way Σ_c forward(c) w_j(k) backward(c + e_k)."""
+    """backward(c) = Σ_k w_j(k) backward(c + e_k), and parts Σ_c forward(c) w_j(k) backward(c + e_k)."""
     digits = counts.copy()
     level = counts.sum()
     backward[forward.size - 1] = 1.0
@@ -75,7 +75,7 @@ def add_parts(
 def group_posterior(
     weights: Floats, counts: Integers, smallest: float, forward: Floats, backward: Floats, marginals: Floats
 ) -> float:
-    """The mass of the labelings with these counts; the posteriors, if the mass is above `smallest`."""
+    """The mass of the labelings with these counts, and the posteriors if the mass is above `smallest`."""
     strides = np.ones_like(counts)
     for column in range(1, counts.size):
         strides[column] = strides[column - 1] * (counts[column - 1] + 1)
@@ -92,7 +92,7 @@ def group_posterior(
 def count_batch(
     weights: Floats, counts: Integers, most_states: int, smallest: float, masses: Floats, marginals: Floats
 ) -> None:
-    """All groups, one after the other. `marginals` comes filled with zeros, `counts` from large to small."""
+    """Solve all groups in turn. `marginals` must be zero, `counts` sorted from large to small."""
     forward, backward = np.empty(most_states), np.empty(most_states)
     for group in range(counts.shape[0]):
         used = max(np.count_nonzero(counts[group]), 1)

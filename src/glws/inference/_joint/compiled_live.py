@@ -3,10 +3,10 @@
 The weights of an instance sum to 1, so forward(c) is the probability of the counts c among the instances so far. What a
 count vector contributes to the result is at most
 
-    forward(c) · min_k P(n_k - c_k of the instances to come are of class k)
+    forward(c) · min_k P(n_k - c_k of the remaining instances are of class k)
 
-and a count vector is dropped where that is below a threshold. The sum of what was dropped bounds what is missing. The
-second factor comes from a table: the counts of one class, by their own recursion from the last instance to the first.
+and a count vector is dropped if that is below a threshold. The sum of the dropped bounds is a bound on the missing
+mass. The second factor comes from a table: the counts of one class, by a recursion from the last instance to the first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from glws.inference._joint.compiling import Floats, Integers, kernel
 
 
 class States(NamedTuple):
-    """Room for the states of one group, layer after layer."""
+    """Storage for the states of one group, layer after layer."""
 
     keys: Integers
     """Σ_k c_k stride_k: the number of a count vector."""
@@ -28,13 +28,13 @@ class States(NamedTuple):
     forward: Floats
     backward: Floats
     after: Integers
-    """The state that one more label of each class leads to, [states, columns]; -1: it is dropped or does not exist."""
+    """The successor by the class of the next label, [states, columns]; -1: dropped or nonexistent."""
     moved: Integers
-    """Where a state of the newest layer has gone; -1: dropped."""
+    """The new place of a state of the newest layer; -1: dropped."""
     places: Integers
-    """Where the table has it."""
+    """The place of the state in the hash table."""
     table: Integers
-    """From keys to states of the newest layer: a hash table, whose size is a power of two; -1: empty."""
+    """Hash table from keys to states of the newest layer; its size is a power of two; -1: empty."""
 
 
 @kernel
@@ -48,7 +48,7 @@ def fill_ahead(weights: Floats, counts: Integers, ahead: Floats) -> None:
             weight, rest = weights[j, column], 0.0
             for other in range(columns):
                 if other != column:
-                    rest += weights[j, other]  # 1 - weight would lose what is below 1e-16
+                    rest += weights[j, other]  # 1 - weight would lose parts below 1e-16
             ahead[j, column, 0] = ahead[j + 1, column, 0] * rest
             for m in range(1, counts[column] + 1):
                 ahead[j, column, m] = ahead[j + 1, column, m] * rest + ahead[j + 1, column, m - 1] * weight
@@ -56,7 +56,7 @@ def fill_ahead(weights: Floats, counts: Integers, ahead: Floats) -> None:
 
 @kernel
 def find_place(table: Integers, keys: Integers, key: int) -> int:
-    """Where the table has the state with this key, or the empty place where it belongs."""
+    """The place of the state with this key in the table, or the empty place for it."""
     place = (key * -7046029254386353131 >> 24) & (table.size - 1)
     while table[place] >= 0 and keys[table[place]] != key:
         place = (place + 1) & (table.size - 1)
@@ -74,9 +74,9 @@ def add_layer(
     end: int,
     states: States,
 ) -> tuple[int, float]:
-    """The states that one more instance leads to from those in [begin, end), written behind them.
+    """Append the states that one more instance reaches from those in [begin, end).
 
-    Where they end, -1 if there is no room; what was dropped on the way.
+    Returns their end, -1 if storage is full, and the dropped mass.
     """
     dropped, last, is_full = 0.0, end, False
     for state in range(begin, end):
@@ -116,7 +116,7 @@ def add_layer(
 def drop_states(
     counts: Integers, ahead: Floats, cut: float, begin: int, end: int, last: int, states: States
 ) -> tuple[int, float]:
-    """Drops states in [end, last), to which those in [begin, end) lead: where the rest ends, what was dropped."""
+    """Drop states in [end, last), the successors of [begin, end); return the new end and the dropped mass."""
     dropped, kept = 0.0, end
     for state in range(end, last):
         chance = 1.0
@@ -141,9 +141,9 @@ def drop_states(
 
 @kernel
 def fill_forward(weights: Floats, counts: Integers, ahead: Floats, cut: float, states: States, ends: Integers) -> float:
-    """All layers; `ends` says where each ends, -1 at last if there is no room. A bound on the mass that was dropped."""
+    """Compute all layers, write their ends (last -1 if storage is full), return a bound on dropped mass."""
     strides = np.zeros_like(counts)
-    strides[1:] = 1  # the first class has what the others leave
+    strides[1:] = 1  # the first class takes the remaining instances
     for column in range(2, counts.size):
         strides[column] = strides[column - 1] * (counts[column - 1] + 1)
     states.keys[0] = 0
@@ -166,7 +166,7 @@ def fill_forward(weights: Floats, counts: Integers, ahead: Floats, cut: float, s
 
 @kernel
 def add_parts(weights: Floats, states: States, ends: Integers, parts: Floats) -> None:
-    """Backward, and on the way the mass of the labelings in which an instance has a class."""
+    """Backward pass, and the mass of the labelings in which an instance has a class."""
     begin = ends[-2]
     states.backward[begin : ends[-1]] = 1.0
     for j in range(len(weights) - 1, -1, -1):
@@ -186,9 +186,9 @@ def add_parts(weights: Floats, states: States, ends: Integers, parts: Floats) ->
 def group_posterior(
     weights: Floats, counts: Integers, cut: float, ahead: Floats, states: States, marginals: Floats
 ) -> tuple[float, float]:
-    """The mass that was found, 0 if there is no room or none; a bound on the mass that was dropped.
+    """The mass found, 0 if storage is full or none exists; and a bound on the dropped mass.
 
-    `marginals` comes filled with zeros, the table of the states empty.
+    `marginals` must be zero and the hash table of the states empty.
     """
     ends = np.zeros(len(weights) + 1, dtype=np.int64)
     fill_ahead(weights, counts, ahead)

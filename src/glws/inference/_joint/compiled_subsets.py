@@ -38,7 +38,7 @@ def absorb(row: Floats, weights: Floats, backward: Floats, longer: Floats, parts
 
 @kernel
 def group_posterior(weights: Floats, smallest: float, marginals: Floats) -> float:
-    """The mass of the labelings in which all columns occur; the posteriors, if the mass is above `smallest`."""
+    """The mass of the labelings in which all columns occur, and the posteriors if it is above `smallest`."""
     length, size = weights.shape[0], 1 << weights.shape[1]
     forward = np.empty((length + 1, size))
     forward[0] = 0.0
@@ -60,7 +60,7 @@ def group_posterior(weights: Floats, smallest: float, marginals: Floats) -> floa
 def subset_batch(
     weights: Floats, sizes: Integers, lengths: Integers, smallest: float, masses: Floats, marginals: Floats
 ) -> None:
-    """All groups, one after the other; the classes that must occur are the first `sizes` columns."""
+    """Solve all groups in turn; the classes that must occur are the first `sizes` columns."""
     for group in range(sizes.size):
         size, length = sizes[group], lengths[group]
         masses[group] = group_posterior(weights[group, :length, :size], smallest, marginals[group, :length, :size])

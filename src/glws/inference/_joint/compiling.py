@@ -1,4 +1,4 @@
-"""What every compiled kernel of this package has in common. Importing this imports numba."""
+"""The compiler settings of the kernels of this package. Importing this imports numba."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def kernel(function: Function) -> Function:
-    """Compile, keep the machine code on disk, release the lock; sums may be fused, infinities and NaN are respected.
+    """Compile with fused sums, a disk cache and without the GIL; infinities and NaN are respected.
 
     The disk cache follows edits of the file of a kernel only, so a kernel calls none from another file.
     """
-    plain = inspect.unwrap(function)  # run-time type checkers wrap what the compiler must see bare
+    plain = inspect.unwrap(function)  # run-time type checkers wrap the function that the compiler needs
     return cast(Function, njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})(plain))

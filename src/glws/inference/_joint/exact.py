@@ -1,4 +1,4 @@
-"""Count vectors, exactly: linear space first, tilted where that underflows, logarithms where nothing else holds."""
+"""Exact count vectors: linear space, then the tilt, then log space."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from glws.inference._joint.tilting import tilted
 
 @functools.cache
 def can_compile() -> bool:
-    """Whether numba is there."""
+    """Whether numba is installed."""
     return importlib.util.find_spec("numba") is not None
 
 
 def exact_posterior(groups: Groups) -> Answer:
-    """log Z and q_j(k) of groups whose counts sum to their lengths; -inf and 0 where hard zeros leave no labeling.
+    """log Z and q_j(k) of groups whose counts sum to their lengths; -inf and 0 if impossible.
 
-    All terms of the recursion are positive, so it loses no digits unless something underflows. That shows in the
-    result, and the group is done again under the tilt. There the mass is at least that of the most likely outcome of a
-    multinomial law (van der Waerden's bound for permanents), never small; so logarithms, which are slow, are needed
-    only for a tilt that hard zeros push to infinity, and to make sure of the impossible.
+    All terms of the recursion are positive, so it loses no digits unless something underflows. The result shows that,
+    and the group is solved again under the tilt. There the mass is at least that of the most likely outcome of a
+    multinomial law (van der Waerden's bound for permanents), never small; so log space, which is slow, is needed only
+    for a tilt that hard zeros push to infinity, and to confirm that a group is impossible.
     """
     log_likelihood, marginals = _in_linear_space(groups)
     for again in (_tilted, _in_logs):
@@ -40,7 +40,7 @@ def exact_posterior(groups: Groups) -> Answer:
 
 
 def _in_linear_space(groups: Groups) -> Answer:
-    """-inf also stands for "too small to be trusted"."""
+    """log Z and q; -inf also stands for "too small to be trusted"."""
     log_sums, weights = shares(groups.potentials, groups.is_real)
     sweep = _compiled if weights.device.type == "cpu" and can_compile() else _plain
     mass, marginals = sweep(weights, groups)
@@ -64,7 +64,7 @@ def _compiled(weights: Float[Tensor, "groups instances columns"], groups: Groups
 
 
 def _tilted(groups: Groups) -> Answer:
-    """Z does not change when e^θ_k multiplies every potential of class k, and e^-θ·n the result."""
+    """Solve under the tilt: Z is unchanged if e^θ_k multiplies every potential of class k, and e^-θ·n the result."""
     theta = tilted(groups).theta
     log_likelihood, marginals = _in_linear_space(groups._replace(potentials=groups.potentials + theta[:, None]))
     return log_likelihood - (theta * groups.counts).sum(1), marginals

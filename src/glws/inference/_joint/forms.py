@@ -1,4 +1,4 @@
-"""The two forms: how many labels of every class, and which classes occur."""
+"""The two forms of joint counts: count vectors and sets of classes that occur."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from torch import Tensor
 from glws.automata import Automaton, explore_steps, nothing
 from glws.errors import DataError
 from glws.inference import _gpu as gpu
-from glws.inference._draws import surprise
+from glws.inference._draws import cross_entropy
 from glws.inference._forms import AbstractForm, Answer, Labelings, Solution
 from glws.inference._gpu.joint import MOST_ENTRIES, gpu_joint_posterior
 from glws.inference._gpu.sets import MOST_NUMBERS, gpu_set_posterior
 from glws.inference._joint._assignment import best_assignment, best_cover
-from glws.inference._joint._samples import drawn_given_counts
+from glws.inference._joint._samples import sample_given_counts
 from glws.inference._joint.choice import solved
-from glws.inference._joint.groups import WAYS, Groups, gathered, scattered
+from glws.inference._joint.groups import ENGINES, Groups, gather_columns, scatter_columns
 from glws.inference._joint.limits import MAX_SET, STATE_BUDGET
 from glws.inference._joint.subsets import subset_posterior
 
-METHODS = ("auto", "exact", "corrected", "tilted")
+ALGORITHMS = ("auto", "exact", "corrected", "tilted")
 
 
 @dataclass(frozen=True, eq=False)
 class JointCounts(AbstractForm):
-    """How many labels of a group are of each class, all classes at once.
+    """The number of labels of every class in a group.
 
         p(w | y) = 1 where every class k occurs exactly counts[k] times, else 0
 
     The counts of a group must sum to its length; if they do not, or if one is negative, the group is impossible.
 
-    method: "exact" by a recursion over count vectors, Π_k (counts[k] + 1) states, or over those that matter where there
-    are too many. "tilted" by the multi-class tilt, an approximation for groups of any size: q_j(k) ∝ p_j(k) e^{θ_k}
+    method: "exact" is a recursion over count vectors, Π_k (counts[k] + 1) states, or over those that matter if there
+    are too many. "tilted" is the multi-class tilt, an approximation for groups of any size: q_j(k) ∝ p_j(k) e^{θ_k}
     with Σ_j q_j(k) = counts[k], and the saddle-point approximation of the log-likelihood; both errors fall as
     1 / counts. "corrected" has the same log-likelihood and better posteriors, with errors that fall as 1 / counts²;
     their sums are the counts as well. "auto" is exact for each group up to STATE_BUDGET states or LIVE_BUDGET states
-    that matter, and takes the better of the corrected tilt and a pruned recursion above. `solution` says how far each
-    group may be off.
+    that matter, and above uses the better of the corrected tilt and a pruned recursion. `solution` estimates the error
+    of each group.
 
-    `infer` takes the posteriors as the gradient of the log-likelihood. So they are with "exact". With "tilted" they are
-    the gradient of its leading term (the determinant held constant), with "corrected" close to the exact gradient.
+    `infer` uses the posteriors as the gradient of the log-likelihood. This is correct with "exact". With "tilted" they
+    are the gradient of its leading term (the determinant held constant), with "corrected" close to the exact gradient.
 
     >>> form = JointCounts(torch.tensor([[1, 1, 1]]))
     >>> log_probs = torch.tensor([[[0.7, 0.2, 0.1], [0.4, 0.4, 0.2], [0.2, 0.3, 0.5]]]).log()
@@ -58,10 +58,10 @@ class JointCounts(AbstractForm):
     counts: Int[Tensor, "groups classes"]
     method: str = "auto"
     most_states: int | None = None
-    """The largest number of count vectors of a group, where the host knows it: then a GPU need not be waited for."""
+    """The largest number of count vectors of a group, if the host knows it, which avoids a sync with a GPU."""
 
     def engine(self, size: int | None) -> str:
-        """Count vectors have an engine of their own."""
+        """Always the engine "joint counts"."""
         return "joint counts"
 
     def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
@@ -70,10 +70,10 @@ class JointCounts(AbstractForm):
         return answer.log_likelihood, answer.marginals
 
     def solution(self, potentials: Tensor, lengths: Tensor) -> Solution:
-        """The same, how each group was answered, and how far it may be off."""
+        """The answer with its engine and error estimate."""
         _check_shape("counts", self.counts, potentials)
-        if self.method not in METHODS:
-            raise DataError(f"method must be one of {', '.join(METHODS)}, found {self.method!r}")
+        if self.method not in ALGORITHMS:
+            raise DataError(f"method must be one of {', '.join(ALGORITHMS)}, found {self.method!r}")
         if self.is_capturable(potentials.device):
             assert self.most_states is not None
             return Solution(*gpu_joint_posterior(potentials, self.counts, lengths, self.most_states))
@@ -84,11 +84,11 @@ class JointCounts(AbstractForm):
         groups, classes = _prepared(potentials, counts, lengths, possible)
         found = solved(groups, self.method)
         answer = _finished((found.log_likelihood, found.marginals), potentials, classes, possible)
-        ways = sorted(set(found.way.tolist()))
-        if ways == [0]:
+        engines = sorted(set(found.engine.tolist()))
+        if engines == [0]:
             return Solution(*answer)
         error = torch.where(possible, found.error, 0.0).to(potentials.dtype)
-        return Solution(*answer, " + ".join(WAYS[way] for way in ways), error)
+        return Solution(*answer, " + ".join(ENGINES[engine] for engine in engines), error)
 
     def mode(self, potentials: Tensor, lengths: Tensor) -> Labelings:
         """The best assignment of instances to `counts[k]` places of each class k."""
@@ -97,11 +97,11 @@ class JointCounts(AbstractForm):
     def sample(
         self, potentials: Tensor, lengths: Tensor, num_samples: int, generator: torch.Generator | None = None
     ) -> Int[Tensor, "n groups instances"]:
-        """Exact draws up to STATE_BUDGET count vectors or for two classes; above, see `drawn_given_counts`."""
-        return drawn_given_counts(potentials, self.counts.long(), lengths, num_samples, generator)
+        """Exact samples up to STATE_BUDGET count vectors or for two classes; above, see `sample_given_counts`."""
+        return sample_given_counts(potentials, self.counts.long(), lengths, num_samples, generator)
 
     def entropy(self, potentials: Tensor, lengths: Tensor) -> Float[Tensor, "groups"]:
-        """log Z - Σ_j Σ_k q_j(k) φ_j(k), as exact as these."""
+        """log Z - Σ_j Σ_k q_j(k) φ_j(k), as exact as these two."""
         return _entropy(self, torch.where((self.counts > 0)[:, None], potentials, -torch.inf), lengths)
 
     def automaton(self, group: int, length: int) -> Automaton:
@@ -116,7 +116,7 @@ class JointCounts(AbstractForm):
         return Automaton(*explore_steps(len(start), start, step, lambda left: not any(left)))
 
     def is_capturable(self, device: torch.device) -> bool:
-        """Where one launch of a kernel answers, exactly."""
+        """Whether one kernel launch computes the exact answer."""
         if self.method not in ("auto", "exact") or self.most_states is None or not gpu.can_answer(device):
             return False
         return self.most_states <= STATE_BUDGET and len(self.counts) * self.most_states <= MOST_ENTRIES
@@ -124,7 +124,7 @@ class JointCounts(AbstractForm):
 
 @dataclass(frozen=True, eq=False)
 class PresenceSet(AbstractForm):
-    """Which classes occur in a group: all of these, each at least once, and no others.
+    """The set of classes that occur in a group: each of these at least once, and no others.
 
         p(w | y) = 1 where {y_1, ..., y_L} = the classes that are present, else 0
 
@@ -144,14 +144,14 @@ class PresenceSet(AbstractForm):
 
     present: Bool[Tensor, "groups classes"]
     largest: tuple[int, int] | None = None
-    """The most classes and the most instances of a group, where the host knows: then a GPU need not be waited for."""
+    """The most classes and the most instances of a group, if the host knows them, which avoids a sync with a GPU."""
 
     def engine(self, size: int | None) -> str:
-        """Answered next to count vectors."""
+        """Always the engine "joint counts"."""
         return "joint counts"
 
     def is_capturable(self, device: torch.device) -> bool:
-        """Where one launch of a kernel answers."""
+        """Whether one kernel launch computes the answer."""
         if self.largest is None or not gpu.can_answer(device):
             return False
         classes, instances = self.largest
@@ -172,7 +172,7 @@ class PresenceSet(AbstractForm):
         return _finished(subset_posterior(groups), potentials, classes, possible)
 
     def mode(self, potentials: Tensor, lengths: Tensor) -> Labelings:
-        """The best label of each instance, but for one instance of each class, chosen so that least is lost."""
+        """The best labels, except for one instance per class, chosen for the least total loss."""
         return best_cover(potentials, self.present, lengths)
 
     def entropy(self, potentials: Tensor, lengths: Tensor) -> Float[Tensor, "groups"]:
@@ -180,28 +180,28 @@ class PresenceSet(AbstractForm):
         return _entropy(self, torch.where(self.present[:, None], potentials, -torch.inf), lengths)
 
     def machines(self, lengths: Int[Tensor, "groups"]) -> tuple[tuple[Automaton, ...], Int[Tensor, "groups"]]:
-        """One automaton for each different set."""
+        """One automaton for each distinct set."""
         _check_sets(self.present.sum(1))
         sets, index = torch.unique(self.present, dim=0, return_inverse=True)
         distinct = PresenceSet(sets)
         return tuple(distinct.automaton(number, 0) for number in range(len(sets))), index
 
     def automaton(self, group: int, length: int) -> Automaton:
-        """The subsets seen so far as states."""
+        """An automaton whose states are the subsets seen so far."""
         wanted: frozenset[int] = frozenset(self.present[group].nonzero()[:, 0].tolist())
-        nobody: frozenset[int] = frozenset()
+        empty: frozenset[int] = frozenset()
 
         def step(seen: frozenset[int], symbol: int) -> frozenset[int] | None:
             return seen | {symbol} if symbol in wanted else None
 
-        return Automaton(*explore_steps(self.present.shape[1], nobody, step, lambda seen: seen == wanted))
+        return Automaton(*explore_steps(self.present.shape[1], empty, step, lambda seen: seen == wanted))
 
 
 def _entropy(form: AbstractForm, potentials: Tensor, lengths: Tensor) -> Float[Tensor, "groups"]:
-    """That of a posterior over the labelings that a form allows, all of weight 1, from its log Z and marginals."""
+    """Entropy of a posterior over labelings of weight 1, from its log Z and marginals."""
     normalized = potentials.log_softmax(2).nan_to_num(0.0, neginf=-torch.inf)
     answer = form.solution(normalized, lengths)
-    return (answer.log_likelihood + surprise(answer.marginals, normalized).sum(1)).clamp_min(0.0)
+    return (answer.log_likelihood + cross_entropy(answer.marginals, normalized).sum(1)).clamp_min(0.0)
 
 
 def _prepared(
@@ -210,9 +210,9 @@ def _prepared(
     lengths: Int[Tensor, "groups"],
     possible: Bool[Tensor, "groups"],
 ) -> tuple[Groups, Int[Tensor, "groups columns"]]:
-    """The groups by the classes that occur, and which class each column is; impossible groups are emptied."""
+    """The groups by the classes that occur, and the class of each column; impossible groups are emptied."""
     kept = torch.where(possible[:, None], counts, 0)
-    return gathered(potentials.detach(), kept, torch.where(possible, lengths, 0))
+    return gather_columns(potentials.detach(), kept, torch.where(possible, lengths, 0))
 
 
 def _finished(
@@ -221,17 +221,17 @@ def _finished(
     classes: Int[Tensor, "groups columns"],
     possible: Bool[Tensor, "groups"],
 ) -> Answer:
-    """The answer by class, in the type of the potentials; impossible groups are marked."""
+    """The answer by class, in the type of the potentials; -inf and zeros in impossible groups."""
     log_likelihood = torch.where(possible, found[0], -torch.inf).to(potentials.dtype)
-    marginals = scattered(found[1], classes, potentials.shape[2])
+    marginals = scatter_columns(found[1], classes, potentials.shape[2])
     marginals = torch.where((log_likelihood > -torch.inf)[:, None, None], marginals, 0.0)
     return log_likelihood, marginals.to(potentials.dtype)
 
 
-def _check_shape(name: str, given: Tensor, potentials: Tensor) -> None:
+def _check_shape(name: str, tensor: Tensor, potentials: Tensor) -> None:
     groups, _, classes = potentials.shape
-    if given.shape != (groups, classes):
-        raise DataError(f"{name} must be [{groups} groups, {classes} classes], found shape {list(given.shape)}")
+    if tensor.shape != (groups, classes):
+        raise DataError(f"{name} must be [{groups} groups, {classes} classes], found shape {list(tensor.shape)}")
 
 
 def _check_sets(sizes: Int[Tensor, "groups"]) -> None:
@@ -239,6 +239,6 @@ def _check_sets(sizes: Int[Tensor, "groups"]) -> None:
     if len(too_large):
         group = int(too_large[0])
         raise DataError(
-            f"group {group}: a set of {int(sizes[group])} classes is more than the {MAX_SET} that are answered "
-            "exactly; say of each class by itself whether it occurs, or give an automaton"
+            f"group {group}: a set of {int(sizes[group])} classes is larger than {MAX_SET}, the largest with an exact "
+            "answer; state for each class separately whether it occurs, or pass an automaton"
         )

@@ -1,4 +1,4 @@
-"""Count vectors in plain torch: one layer of the recursion after the other, all groups side by side.
+"""Count vectors in plain torch, one layer after the other, groups side by side.
 
 A state is a vector c of counts so far, 0 <= c_k <= n_k, numbered in mixed radix: Σ_k c_k stride_k with
 stride_k = Π_{i<k} (n_i + 1). After j instances the counts sum to j, so every state belongs to one layer, and one table
@@ -14,11 +14,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from glws.inference._joint.arithmetic import Arithmetic
-from glws.inference._joint.groups import Answer, alike
+from glws.inference._joint.groups import Answer, batches_by_size
 
 
 class Lattice(NamedTuple):
-    """The states of every group, by layers, padded with the number of a state that does not exist."""
+    """The states of every group by layers, padded with a nonexistent state."""
 
     layers: Int[Tensor, "groups layers width"]
     counts: Int[Tensor, "groups columns"]
@@ -36,12 +36,12 @@ class Lattice(NamedTuple):
         return states, (states // self.strides[:, None]) % (self.counts + 1)[:, None]
 
     def before(self, layer: int) -> Int[Tensor, "groups width columns"]:
-        """Where one came from, by the class of the last label."""
+        """Predecessors of each state, by the class of the last label."""
         states, digits = self.digits(layer)
         return self._moved(states, states - self.strides[:, None], digits > 0)
 
     def after(self, layer: int) -> Int[Tensor, "groups width columns"]:
-        """Where one goes, by the class of the next label."""
+        """Successors of each state, by the class of the next label."""
         states, digits = self.digits(layer)
         return self._moved(states, states + self.strides[:, None], digits < self.counts[:, None])
 
@@ -72,12 +72,12 @@ def lattice(counts: Int[Tensor, "groups columns"], num_layers: int) -> Lattice:
 def layer_posterior(
     weights: Float[Tensor, "groups instances columns"], counts: Int[Tensor, "groups columns"], numbers: Arithmetic
 ) -> Answer:
-    """Σ over labelings with these counts of the product of the weights, and the posteriors, for any sizes of groups.
+    """Σ over labelings with these counts of the product of the weights, and the posteriors.
 
     The sum is a number of the same arithmetic as the weights.
     """
     mass, marginals = weights.new_empty(len(counts)), torch.empty_like(weights)
-    for chosen in alike(num_states(counts), counts.shape[1]):
+    for chosen in batches_by_size(num_states(counts), counts.shape[1]):
         mass[chosen], marginals[chosen] = _posterior(weights[chosen], counts[chosen], numbers)
     return mass, marginals
 
@@ -120,6 +120,6 @@ def _read(table: Tensor, places: Int[Tensor, "groups width columns"]) -> Float[T
 
 
 def _write(table: Tensor, places: Int[Tensor, "groups width"], values: Tensor, zero: float) -> None:
-    """Into the table; what was written for the state that does not exist is wiped out."""
+    """Write values into the table, and reset the entry of the nonexistent state."""
     table.scatter_(1, places, values)
     table[:, -1] = zero

@@ -1,4 +1,4 @@
-"""How far the exact answers go, and when a number is too small to be trusted. `benchmarks/joint_counts.py` measures."""
+"""Limits of the exact answers, and of trust in small numbers; measured by `benchmarks/joint_counts.py`."""
 
 from __future__ import annotations
 
@@ -8,52 +8,52 @@ from torch import Tensor
 from glws._launching import power_of_two
 
 STATE_BUDGET = 65_536
-"""Above this many count vectors, Π_k (n_k + 1), "auto" looks for those that matter.
+"""Above this many count vectors, Π_k (n_k + 1), "auto" searches for those that matter.
 
 At the budget one group takes about a millisecond, compiled. It covers every group of 16, whatever the classes, and
 every group of 20 over 10 classes.
 """
 
 MOST_STATES = 50_000_000
-"""Above this many count vectors "exact" refuses: two tables of that size are 800 MB."""
+"""Above this many count vectors "exact" refuses: two tables of that size take 800 MB."""
 
 LIVE_BUDGET = 1 << 17
-"""Up to this many live count vectors are walked by "auto": 5 to 10 milliseconds a group."""
+"""The most live count vectors for "auto": 5 to 10 milliseconds a group."""
 
 PRUNED_BUDGET = 1 << 19
-"""Up to this many where the corrected tilt is doubtful: 20 to 50 milliseconds a group."""
+"""The most live count vectors for "auto" if the corrected tilt is inaccurate: 20 to 50 milliseconds a group."""
 
 MOST_LIVE = 1 << 20
-"""Up to this many by "exact"; the tables take 50 bytes for each of them, and 16 for each of its classes."""
+"""The most live count vectors for "exact"; the tables take 50 bytes for each, and 16 for each of its classes."""
 
 NEGLIGIBLE = 1e-17
-"""A count vector whose share in the result is less is dropped, and the answer still counts as exact."""
+"""Count vectors with a smaller share in the result are dropped, and the answer still counts as exact."""
 
 EXACT = 1e-10
-"""So much may be dropped in all, as a share of the result, of an answer that counts as exact."""
+"""The largest dropped share of the result in an answer that counts as exact."""
 
 PRUNED = 1e-6
-"""A count vector whose share is less is dropped where the exact answer would take too long."""
+"""Count vectors with a smaller share are dropped if the exact answer would take too long."""
 
 DOUBTFUL = 0.01
-"""An approximation that may be off by more than this is replaced by a pruned recursion if there is room for one."""
+"""An approximation with a larger error is replaced by a pruned recursion within PRUNED_BUDGET."""
 
 MOST_AHEAD = 1 << 22
-"""The table of the counts of single classes, instances times classes times the largest count, is no larger."""
+"""Largest table of the counts of single classes: instances times classes times the largest count."""
 
 MAX_SET = 12
-"""The largest set of classes whose presence is answered exactly: the tables hold 2^12 numbers for each instance."""
+"""The largest set of classes with an exact answer: the tables hold 2^12 numbers for each instance."""
 
 SMALLEST = 1e-250
-"""In linear space all values are at most 1. What lies above this lost nothing that matters when smaller terms of its
+"""In linear space all values are at most 1. A value above this lost nothing that matters when smaller terms of its
 sum, below 1e-308, became zero."""
 
 TABLE_ENTRIES = 1 << 22
-"""Plain torch takes so many groups at once that a table stays below this many numbers."""
+"""Plain torch solves as many groups at once as keep a table below this many numbers."""
 
 
 def most_states(counts: Int[Tensor, "groups classes"]) -> int | None:
-    """The largest number of count vectors of a group, up to the next power of two; None for counts on a GPU.
+    """The largest number of count vectors of a group, rounded up; None for counts on a GPU.
 
     >>> import torch
     >>> most_states(torch.tensor([[1, 0, 2], [3, 1, 1]]))
@@ -68,7 +68,7 @@ def most_states(counts: Int[Tensor, "groups classes"]) -> int | None:
 def largest_set(present: Bool[Tensor, "groups classes"], lengths: Int[Tensor, "groups"]) -> tuple[int, int] | None:
     """The most classes and the most instances of a group; None for tensors on a GPU.
 
-    Up to the next even number and the next power of two, so that few kinds of batches occur.
+    Rounded up to the next even number and the next power of two, so that few distinct sizes occur.
 
     >>> import torch
     >>> largest_set(torch.tensor([[True, True, True], [False, True, False]]), torch.tensor([3, 5]))

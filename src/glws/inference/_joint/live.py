@@ -1,9 +1,9 @@
 """Count vectors, pruned: exact for groups of any size in which few count vectors matter.
 
-Under the tilt the counts of the instances so far stay near their mean where predictions are sharp, so most of the
-Π_k (n_k + 1) count vectors have no share in the result. `compiled_live` walks the others and bounds what it leaves out.
-If that is negligible, the answer is exact to rounding. If not, the bound is one on the error of every posterior: what
-is answered is the posterior given that the labels avoid the count vectors that were dropped.
+Under the tilt the counts of the instances so far stay near their mean if predictions are sharp, so most of the
+Π_k (n_k + 1) count vectors have no share in the result. `compiled_live` visits the others and bounds the rest. If the
+bound is negligible, the answer is exact to rounding. If not, it bounds the error of every posterior: the answer is then
+the posterior given that the labels avoid the dropped count vectors.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from glws.inference._joint.exact import can_compile
-from glws.inference._joint.groups import WAYS, Estimate, Groups
+from glws.inference._joint.groups import ENGINES, Estimate, Groups
 from glws.inference._joint.limits import EXACT, MOST_AHEAD
 from glws.inference._joint.saddle import is_impossible, log_det, log_mass
 from glws.inference._joint.tilting import Point, covariance
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from glws.inference._joint.compiled_live import States
 
 CERTAIN = 1e-18
-"""An instance whose other classes together have less than this under the tilt has its class."""
+"""An instance whose other classes together have less than this under the tilt is assigned its class."""
 LARGEST_KEY = 2.0**62
 HOPELESS = 2.0
-"""Where this many times the room is expected to be needed, nothing is tried: fewer are needed now and then."""
+"""Not tried if it is expected to need this many times the storage; some groups need less than expected."""
 
 
 def live_posterior(groups: Groups, point: Point, share: float, most: int) -> Estimate:
-    """The answer without count vectors whose share in the result is below `share`; error inf where more than `most`
-    are left, where none is, and where nothing is compiled.
+    """The answer without count vectors whose share in the result is below `share`.
 
-    The error is a bound, and 0 if it is below EXACT.
+    The error is a bound, and 0 if it is below EXACT. It is inf if more than `most` count vectors remain, if none does,
+    and if numba is not installed.
     """
-    answer = Estimate.nothing(groups)
+    answer = Estimate.unanswered(groups)
     if not can_compile():
         return answer
     log_masses = log_mass(point.marginals, groups.counts)
@@ -55,12 +55,12 @@ def live_posterior(groups: Groups, point: Point, share: float, most: int) -> Est
             answer.log_likelihood[group] = point.dual[group] + math.log(mass)
             answer.marginals[group, : len(weights)] = torch.from_numpy(found).to(answer.marginals.device)
             answer.error[group] = 0.0 if missing < EXACT else missing
-            answer.way[group] = 0 if missing < EXACT else WAYS.index("pruned counts")
+            answer.engine[group] = 0 if missing < EXACT else ENGINES.index("pruned counts")
     return answer
 
 
 def log_num_live(groups: Groups, point: Point, share: float) -> Float[Tensor, "groups"]:
-    """About how many count vectors have a larger share than this: log of the number of all of them at most.
+    """Log of the approximate number of count vectors with a larger share.
 
     After half of the instances the counts, given their sums at the end, have about a quarter of the covariance matrix
     at the end; those with more than this share of a Gaussian law fill an ellipsoid. That is the widest of as many as
@@ -75,10 +75,10 @@ def log_num_live(groups: Groups, point: Point, share: float) -> Float[Tensor, "g
 
 
 def _solved(weights: Array, counts: Array, cut: float, states: States) -> tuple[float, Array, float]:
-    """The mass under the tilt (0: no answer), the posteriors, and how much of the mass is missing at most, as a share.
+    """The mass under the tilt (0: no answer), the posteriors, and a bound on the missing share.
 
-    Certain instances are set aside with their labels. The others are put in an order in which those with the same
-    likely classes follow each other, so that the counts of a class are settled once its instances have passed.
+    Certain instances are set aside with their labels. The others are sorted so that those with the same likely classes
+    are adjacent, and the counts of a class are complete once its instances have passed.
     """
     from glws.inference._joint import compiled_live  # numba is imported here, at first use
 

@@ -1,7 +1,7 @@
-"""Count vectors by the tilt alone: the saddle-point approximation of likelihood and posterior, for any size of group.
+"""Count vectors by the tilt alone: the saddle-point approximation of likelihood and posterior, for any size.
 
 With θ the tilt and D(θ) its dual (see `tilting`), log Z = D(θ) + log P_θ(N = n) exactly, where P_θ is the law of the
-counts of independent labels with the tilted probabilities; its mean is n. Two things are neglected:
+counts of independent labels with the tilted probabilities; its mean is n. Two parts are neglected:
 
 - q_j(k) ∝ p_j(k) e^{θ_k}, the derivative of D, leaves out that of log P_θ; see `corrected_posterior`.
 - log P_θ(N = n) is taken from the Gaussian law of the same covariance matrix Σ, calibrated on labels all alike:
@@ -9,11 +9,11 @@ counts of independent labels with the tilted probabilities; its mean is n. Two t
       log P_θ(n) ≈ min(0, log M(n) + ½ log det Σ_M - ½ log det Σ),   M = Multinomial(L, n / L), Σ_M its covariance.
 
   With Stirling's formula in place of M this is the textbook -½ log det(2πΣ). Calibrated, it is exact where all
-  instances predict the same and where they are certain, and always within log M(n) <= log P_θ(n) <= 0, as the truth
-  is (van der Waerden's bound for permanents); so the error of log Z never exceeds -log M(n).
+  instances predict the same and where they are certain, and always within log M(n) <= log P_θ(n) <= 0, like the true
+  value (van der Waerden's bound for permanents); so the error of log Z never exceeds -log M(n).
 
-Both errors are of the order of 1 over the variances of the counts: they fall as groups grow, in proportion. The
-corrected posterior falls faster, as their square.
+Both errors are of the order of 1 over the variances of the counts: they fall in proportion as groups grow. The error of
+the corrected posterior falls as their square.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ import torch
 from jaxtyping import Bool, Float, Num
 from torch import Tensor
 
-from glws.inference._joint.groups import WAYS, Estimate, Groups
+from glws.inference._joint.groups import ENGINES, Estimate, Groups
 from glws.inference._joint.tilting import Point, covariance, tilted
 
 RIDGE = 1e-3
-"""Added to the variances before they are inverted: where labels are all but certain, there is nothing to correct."""
+"""Added to the variances before inversion: almost certain labels need no correction."""
 
 CAUTION = 1.2
 """Calibrated on random groups, soft, sharp and mixed: `benchmarks.joint_counts --coverage`."""
 
 LEAST_ERROR = 1e-9
-"""What the search for a tilt leaves."""
+"""The remaining error of the search for a tilt."""
 
 
 def tilted_posterior(groups: Groups, point: Point) -> Estimate:
@@ -47,7 +47,7 @@ def tilted_posterior(groups: Groups, point: Point) -> Estimate:
 
 
 def corrected_posterior(groups: Groups, point: Point) -> Estimate:
-    """The same log Z, and posteriors that know how little room the other instances leave.
+    """The same log Z, and posteriors that account for the remaining instances.
 
     If instance j has class k, the others must have the counts n - e_k. Their mean is n - r_j, with r_j the tilted
     probabilities of j, and their law about Gaussian with covariance Σ, so
@@ -86,17 +86,17 @@ def _answer(
     point: Point,
     marginals: Float[Tensor, "groups instances columns"],
     error: Float[Tensor, "groups"],
-    way: str,
+    engine: str,
 ) -> Estimate:
     impossible = is_impossible(groups, point)
     log_likelihood = torch.where(impossible, -torch.inf, point.dual + log_mass(point.marginals, groups.counts))
     error = torch.where(impossible, 0.0, error.clamp(LEAST_ERROR, 1.0))
-    ways = torch.full_like(groups.lengths, WAYS.index(way))
-    return Estimate(log_likelihood, torch.where(impossible[:, None, None], 0.0, marginals), error, ways)
+    engines = torch.full_like(groups.lengths, ENGINES.index(engine))
+    return Estimate(log_likelihood, torch.where(impossible[:, None, None], 0.0, marginals), error, engines)
 
 
 def is_impossible(groups: Groups, point: Point) -> Bool[Tensor, "groups"]:
-    """At the end of the search 1 or more labels are misplaced where no labeling exists, next to none where one does."""
+    """Whether no labeling exists: then the search ends with 1 or more misplaced labels."""
     is_zero = (groups.potentials == -torch.inf) & (groups.counts > 0)[:, None] & groups.is_real[:, :, None]
     return is_zero.flatten(1).any(1) & (point.error > 0.5)
 
@@ -121,7 +121,7 @@ def log_mass(
 def log_det(
     matrices: Float[Tensor, "groups columns columns"], is_used: Bool[Tensor, "groups columns"]
 ) -> Float[Tensor, "groups"]:
-    """Of the used columns but one, which is the same whichever is left out; -inf where singular."""
+    """log det of the used columns without one, whichever it is; -inf if singular."""
     unused = torch.diag_embed((~is_used).double())
     factor, failed = torch.linalg.cholesky_ex((matrices + unused)[:, 1:, 1:])
     diagonal = factor.diagonal(dim1=1, dim2=2)

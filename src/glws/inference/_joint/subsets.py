@@ -1,4 +1,4 @@
-"""Sets of classes that occur, exactly: a recursion over the subsets seen so far.
+"""Exact sets of classes: a recursion over the subsets seen so far.
 
 A state T is the set of classes seen, as bits. Every step adds positive terms,
 
@@ -6,7 +6,7 @@ A state T is the set of classes seen, as bits. Every step adds positive terms,
     backward(T) <- Σ_k w_j(k) backward(T with k)
 
 so nothing cancels; inclusion and exclusion over the subsets would need no table, but its terms of alternating sign lose
-as many digits as the set is improbable.
+more digits the less probable the set is.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from torch import Tensor
 
 from glws.inference._joint.arithmetic import LINEAR, LOGS, Arithmetic
 from glws.inference._joint.exact import can_compile
-from glws.inference._joint.groups import Answer, Groups, alike, shares
+from glws.inference._joint.groups import Answer, Groups, batches_by_size, shares
 from glws.inference._joint.limits import SMALLEST
-from glws.inference._padding import real_instances
+from glws.inference._padding import padding_mask
 
 
 def subset_posterior(groups: Groups) -> Answer:
-    """log Z and q_j(k) where each column with a count of 1 must occur and nothing else may; -inf, 0 if impossible.
+    """log Z and q_j(k) if all columns with a count of 1 must occur and no others.
 
-    In linear space; again in logarithms where that underflows.
+    In linear space; solved again in log space if that underflows.
     """
     log_likelihood, marginals = _in_linear_space(groups)
     left = (log_likelihood == -torch.inf).nonzero()[:, 0]
@@ -35,7 +35,7 @@ def subset_posterior(groups: Groups) -> Answer:
 
 
 def _in_linear_space(groups: Groups) -> Answer:
-    """-inf also stands for "too small to be trusted"."""
+    """log Z and q; -inf also stands for "too small to be trusted"."""
     log_sums, weights = shares(groups.potentials, groups.is_real)
     if weights.device.type == "cpu" and can_compile():
         mass, marginals = _compiled(groups._replace(potentials=weights))
@@ -61,11 +61,11 @@ def _compiled(groups: Groups) -> Answer:
 
 
 def plain(groups: Groups, numbers: Arithmetic) -> Answer:
-    """In plain torch, all groups of about one size side by side; the potentials are weights of this arithmetic."""
+    """In plain torch, groups of similar size side by side; the potentials are weights of this arithmetic."""
     weights, _, lengths = groups
     bits = (groups.counts > 0).sum(1)
     mass, marginals = weights.new_empty(len(bits)), torch.empty_like(weights)
-    for chosen in alike(2**bits, weights.shape[1] + weights.shape[2]):
+    for chosen in batches_by_size(2**bits, weights.shape[1] + weights.shape[2]):
         width = max(int(bits[chosen].max()), 1)
         parts = _posterior(weights[chosen, :, :width], bits[chosen], lengths[chosen], numbers)
         mass[chosen] = parts[0]
@@ -79,7 +79,7 @@ def _posterior(
     lengths: Int[Tensor, "groups"],
     numbers: Arithmetic,
 ) -> Answer:
-    is_real = real_instances(weights, lengths).T[:, :, None]
+    is_real = padding_mask(weights, lengths).T[:, :, None]
     forward = _forward(weights, is_real, numbers)
     last = (2**bits - 1)[:, None]
     mass = forward[-1].gather(1, last)
@@ -92,7 +92,7 @@ def _posterior(
 def _forward(
     weights: Float[Tensor, "groups instances columns"], is_real: Bool[Tensor, "instances groups 1"], numbers: Arithmetic
 ) -> list[Float[Tensor, "groups states"]]:
-    """Before the first instance, and after each; padding changes nothing."""
+    """The forward values before the first instance and after each; padding changes nothing."""
     states, bit = _states_and_bits(weights)
     has_bit = (states & bit) > 0
     table = weights.new_full((len(weights), len(states)), numbers.zero)

@@ -3,10 +3,10 @@
 θ minimizes the convex function D(θ) = Σ_j log Σ_k exp(φ_j(k) + θ_k) - θ·n, whose gradient is N(θ) - n with
 N_k = Σ_j q_j(k), and whose Hessian is the covariance matrix of the counts, diag(N) - Σ_j q_j q_jᵀ.
 
-Each step takes the better of two: Sinkhorn's, θ + log n - log N, which never fails and can be slow, and Newton's. Where
-predictions are so sharp that both crawl (D is then nearly piecewise linear), the potentials are first divided by a
-temperature, which is halved whenever the counts nearly fit, until it is 1. The number of steps depends on neither the
-scale of the potentials nor the size of the group by much: 5 to 15 for ordinary predictions, 20 to 50 for logits of
+Each step takes the better of two: Sinkhorn's, θ + log n - log N, which never fails and can be slow, and Newton's. If
+predictions are so sharp that both are slow (D is then nearly piecewise linear), the potentials are first divided by a
+temperature, which is halved whenever the counts nearly fit, until it is 1. The number of steps depends little on the
+scale of the potentials or the size of the group: 5 to 15 for ordinary predictions, 20 to 50 for logits of
 1,000.
 """
 
@@ -23,15 +23,15 @@ from glws.inference._joint.groups import Groups, shares
 MOST_STEPS = 150
 LONGEST_STEP = 4.0
 COLD_RANGE = 8.0
-"""Potentials that differ by less than this within an instance are taken as they are."""
+"""Potentials that differ by less than this within an instance need no temperature."""
 NEARLY = 0.3
-"""So many misplaced labels in all are few enough to lower the temperature."""
+"""The temperature is lowered when at most this many labels are misplaced."""
 PRECISION = 1e-12
-"""Misplaced labels at the end, of each instance."""
+"""Tolerance: misplaced labels at the end, per instance."""
 
 
 class Point(NamedTuple):
-    """A tilt and what it gives."""
+    """A tilt and its results."""
 
     theta: Float[Tensor, "groups columns"]
     dual: Float[Tensor, "groups"]
@@ -41,7 +41,7 @@ class Point(NamedTuple):
     """Σ_k |N_k - n_k|."""
 
     def select(self, chosen: Int[Tensor, "chosen"]) -> Point:
-        """Of some of the groups."""
+        """The tilts of some of the groups."""
         return Point(*(part[chosen] for part in self))
 
 
@@ -75,7 +75,7 @@ def _range(groups: Groups) -> Float[Tensor, "groups"]:
 
 
 def _least(groups: Groups) -> Float[Tensor, "groups"]:
-    """Below the log-potential of every possible labeling, so below D(θ) for every θ, if there is a possible one."""
+    """A lower bound of the log-potential of every possible labeling, and so of D(θ), if one is possible."""
     bottom = torch.where(groups.potentials > -torch.inf, groups.potentials, torch.inf).amin(2)
     return torch.where(groups.is_real, bottom, 0.0).sum(1)
 
@@ -87,7 +87,7 @@ def _point(groups: Groups, heat: Float[Tensor, "groups"], theta: Float[Tensor, "
 
 
 def _better(groups: Groups, heat: Float[Tensor, "groups"], point: Point) -> Point:
-    """One step: Newton's where it comes further than Sinkhorn's, by the dual or, where that no longer tells, the error.
+    """One step: the better of Newton's and Sinkhorn's, by the dual or, if that is flat, by the error.
 
     Sinkhorn's step lowers the dual and never increases the error, so neither does this.
     """
@@ -122,5 +122,5 @@ def _newton_step(groups: Groups, point: Point) -> Float[Tensor, "groups columns"
 
 
 def covariance(marginals: Float[Tensor, "groups instances columns"]) -> Float[Tensor, "groups columns columns"]:
-    """Of the counts of independent labels: diag(Σ_j q_j) - Σ_j q_j q_jᵀ."""
+    """The covariance of the counts of independent labels: diag(Σ_j q_j) - Σ_j q_j q_jᵀ."""
     return torch.diag_embed(marginals.sum(1)) - marginals.mT @ marginals

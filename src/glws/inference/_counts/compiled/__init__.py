@@ -1,4 +1,4 @@
-"""Counts on the CPU, compiled: one call works through a whole batch of problems on one thread.
+"""Counts on the CPU, compiled: one call solves a whole batch of problems on one thread.
 
 Importing this package imports numba; nothing outside does so at import time.
 """
@@ -16,7 +16,7 @@ WeightedBatch = Callable[[Vector, Vector, Integers, Vector, int, Vector, Vector]
 
 
 def _entry_points(sources: str) -> tuple[IntervalBatch, WeightedBatch]:
-    """The two functions Python calls; `sources` is captured so that the disk cache follows every edit."""
+    """The two functions called from Python; they capture `sources` so that the disk cache follows every edit."""
 
     @entry_kernel
     def intervals(

@@ -5,7 +5,7 @@ Shapes: F frequencies, n instances. With u = 1 - e^{it} and signed small sides (
 
     ψ(t) = e^{-it center} φ(t),        Ω(t) = Σ_d ω(center + d) e^{-itd},        t_l = 2πl/N,  N odd.
 
-`waves` has four rows: sin t_l, 1 - cos t_l, and the real and imaginary part of what grows from ψ to ψΩ.
+`waves` has four rows: sin t_l, 1 - cos t_l, and the real and imaginary part of ψ, later of ψΩ.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from glws.inference._counts.compiled.numeric import Vector, kernel, summing_kernel
 
-# What is dropped is below e^-36 = 2e-16 (aliases) and e^-40 (frequencies).
+# Truncated parts are below e^-36 = 2e-16 (aliases) and e^-40 (frequencies).
 _ALIAS_NATS = 36.0
 _FREQUENCY_NATS = 40.0
 _BLOCK = 256
@@ -26,7 +26,7 @@ _BLOCK = 256
 def reach(variance: float) -> int:
     """R with P(|S - mean| >= R) below the alias level, by Bennett: V h(R/V) = 36, h(x) = (1+x) log(1+x) - x."""
     v = max(variance, 1e-30)
-    x = (12.0 + math.sqrt(144.0 + 72.0 * v)) / v  # Bernstein's answer lies above; Newton descends from there
+    x = (12.0 + math.sqrt(144.0 + 72.0 * v)) / v  # Bernstein's solution lies above; Newton descends from there
     for _ in range(4):
         x -= ((1.0 + x) * math.log1p(x) - x - _ALIAS_NATS / v) / math.log1p(x)
     return int(v * x) + 1
@@ -34,14 +34,14 @@ def reach(variance: float) -> int:
 
 @kernel
 def num_points(variance: float, n: int, half_width: int) -> int:
-    """N: odd, so large that no alias of the window meets the law of S; n + 1 points have no alias at all."""
+    """An odd N without aliases in the window; n + 1 points never have aliases."""
     wanted = reach(variance) + half_width + 3 + int(0.25 * math.sqrt(variance))
     return min(wanted, n + 1) | 1
 
 
 @kernel
 def num_frequencies(points: int, variance: float) -> int:
-    """How many frequencies 0 <= t_l < π matter: |φ(t)| <= exp(-V (1 - cos t))."""
+    """Number of frequencies 0 <= t_l < π that are needed: |φ(t)| <= exp(-V (1 - cos t))."""
     count = (points + 1) // 2
     depth = _FREQUENCY_NATS / max(variance, 1.0)
     if depth >= 2.0:
@@ -96,7 +96,7 @@ def multiply_four(
 
 @kernel
 def psi_by_product(small: Vector, waves: Vector) -> None:
-    """Π_j of the factors, all frequencies at once; four instances at a time, a missing one is 0."""
+    """Π_j of the factors at all frequencies; four instances at a time, a missing one is 0."""
     sine, versine, real, imag = waves[0], waves[1], waves[2], waves[3]
     real[:] = 1.0
     imag[:] = 0.0
@@ -158,7 +158,7 @@ def sine_defect(t: float, sine: float) -> float:
 def psi_by_power_sums(sums: Vector, shift: int, points: int, waves: Vector) -> None:
     """log ψ = -Σ_k (A_k u^k + B_k conj(u)^k) / k + i t shift, A and B the power sums of the two signs.
 
-    `shift` is the number of r_j > 1/2 minus the center. The first imaginary terms nearly cancel, so they are joined:
+    `shift` is the number of r_j > 1/2 minus the center. The first imaginary terms nearly cancel, so they are combined:
     t shift + sin t (A_1 - B_1) = (t - sin t) shift + sin t (mean - center).
     """
     sine, versine, real, imag = waves[0], waves[1], waves[2], waves[3]

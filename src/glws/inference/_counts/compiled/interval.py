@@ -36,7 +36,7 @@ from glws.inference._counts.compiled.tilting import (
 
 @kernel
 def waves_of(small: Vector, variance: float, terms: int, shift: int, points: int) -> Vector:
-    """The frequencies that matter, with ψ at each; by so many terms of the power series, or by products."""
+    """The frequencies that matter, with ψ at each; by a power series with `terms` terms, or by products."""
     waves = make_waves(points, variance)
     if terms > 0:
         sums = np.empty((2, terms + 1))
@@ -50,7 +50,7 @@ def waves_of(small: Vector, variance: float, terms: int, shift: int, points: int
 
 @kernel
 def fill_posteriors(row: Vector, terms: int, waves: Vector) -> None:
-    """Signed small sides to posteriors, from the terms of the window sum."""
+    """Replace signed small sides by posteriors, from the terms of the window sum."""
     if terms > 0:
         even, odd = np.empty(terms + 1), np.empty(terms + 1)
         polynomial(waves, even, odd)
@@ -80,7 +80,7 @@ def interval_by_frequencies(
 
 @kernel
 def choose_tilt(gap: Vector, low: int, high: int, is_clean: bool) -> tuple[float, float, float, int]:
-    """Pivot, θ, variance and center: no tilt when the mean is inside the window, else a tilt to its nearer end."""
+    """Pivot, θ, variance and center: no tilt if the mean is inside, else to the nearer end."""
     center = low
     if low < high:
         mean, variance = mean_and_variance(gap, 0.0)
@@ -94,7 +94,7 @@ def choose_tilt(gap: Vector, low: int, high: int, is_clean: bool) -> tuple[float
 
 @summing_kernel
 def all_alike(log_potentials: Vector, label: float, row: Vector) -> float:
-    """Every instance has the same label: the sum of its log-potentials."""
+    """Give every instance the same label; return the sum of its log-potentials."""
     total = 0.0
     for j in range(row.size):
         row[j] = label
@@ -136,7 +136,7 @@ def interval_batch(
     log_likelihood: Vector,
     marginals: Vector,
 ) -> None:
-    """All problems of a batch, one after the other; up to `short` instances by recursion."""
+    """Solve all problems of a batch; groups of up to `short` instances by recursion."""
     widest = min(log_zero.shape[1], short)
     table = np.empty((widest + 4, widest + 2))
     for b in range(log_zero.shape[0]):

@@ -1,4 +1,4 @@
-"""What every compiled kernel is made of: the compiler settings and an exponential that vectorizes.
+"""The compiler settings of the kernels for counts, and an exponential that vectorizes.
 
 Two decorators, because two kinds of arithmetic need different freedom:
 
@@ -29,12 +29,12 @@ _ROUNDER = 6755399441055744.0
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 0.6931471803691238
 _LN2_LOW = 1.9082149292705877e-10
-# exp(-600) = 1e-261 is nothing beside 1, and its square is a clean zero rather than a slow subnormal.
+# exp(-600) = 1e-261 is negligible next to 1, and its square is a clean zero rather than a slow subnormal.
 _DEEPEST = -600.0
 
 
 def _compile(function: Function, freedom: set[str], cache: bool = False) -> Function:
-    plain = inspect.unwrap(function)  # run-time type checkers wrap what the compiler must see bare
+    plain = inspect.unwrap(function)  # run-time type checkers wrap the function that the compiler needs
     return cast(Function, njit(cache=cache, nogil=True, error_model="numpy", fastmath=freedom)(plain))
 
 
@@ -49,12 +49,12 @@ def summing_kernel(function: Function) -> Function:
 
 
 def entry_kernel(function: Function) -> Function:
-    """Compile and keep the machine code on disk: for what is called from Python. See `sources_fingerprint`."""
+    """Compile with a disk cache: for functions called from Python. See `sources_fingerprint`."""
     return _compile(function, {"contract"}, cache=True)
 
 
 def sources_fingerprint() -> str:
-    """A hash of all kernel sources, to be captured by every entry kernel.
+    """A hash of all kernel sources, captured by every entry kernel.
 
     The compiler's disk cache looks at the file of the entry kernel only and would serve old code after an edit of
     another file; values captured by a function are part of its cache key.

@@ -1,7 +1,7 @@
-"""Compiled: one problem at a time, read from the batch, hard labels set aside.
+"""Compiled: one problem of the batch at a time, without its decided instances.
 
-A problem is *clean* when all its log-odds are moderate; it is then worked on where it lies. Otherwise the instances
-with two possible labels are copied together and the others are settled at once.
+A problem is *clean* if all its log-odds are moderate; it is then solved in place. Otherwise the instances with two
+possible labels are copied together and the others are settled at once.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def bounded(value: float) -> float:
 def set_aside(
     zero: Vector, one: Vector, soft_zero: Vector, soft_one: Vector, places: Integers
 ) -> tuple[int, int, float]:
-    """Copy the undecided instances: how many; how many are certainly counted; log-potentials of the decided ones.
+    """Copy the undecided instances; return their number, the number certainly counted, log-potentials of the others.
 
-    The last is -inf when an instance has no possible label, NaN when a potential is NaN.
+    The last is -inf if an instance has no possible label, NaN if a potential is NaN.
     """
     n = 0
     certain = 0
@@ -65,7 +65,7 @@ def set_aside(
 def prepare(zero: Vector, one: Vector, marginals: Vector) -> tuple[Vector, Vector, Vector, Integers, bool, int, float]:
     """The undecided part of a problem: both log-potentials, log-odds, places, cleanness; then as `set_aside`.
 
-    The log-odds of a clean problem lie in `marginals`, and it has no places.
+    The log-odds of a clean problem are in `marginals`, and it has no places.
     """
     is_clean = fill_log_odds(zero, one, marginals)
     size = 0 if is_clean else zero.size
@@ -80,7 +80,7 @@ def prepare(zero: Vector, one: Vector, marginals: Vector) -> tuple[Vector, Vecto
 
 @kernel
 def finish(total: float, zero: Vector, posterior: Vector, places: Integers, is_clean: bool, marginals: Vector) -> None:
-    """Write the marginals: posteriors of the undecided, 0 or 1 for the decided; 0 when impossible, NaN after NaN."""
+    """Write the marginals: posteriors of the undecided, 0 or 1 for the decided; 0 if impossible, NaN after NaN."""
     if not is_clean:
         for j in range(zero.size):
             marginals[j] = 1.0 if zero[j] == -math.inf else 0.0

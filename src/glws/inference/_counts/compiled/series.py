@@ -1,4 +1,4 @@
-"""Compiled: how many terms the power series of the characteristic function needs (see `fourier`)."""
+"""Compiled: the number of terms that the power series of the characteristic function needs (see `fourier`)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from glws.inference._counts.compiled.numeric import Vector, kernel, summing_kern
 from glws.inference._counts.thresholds import COMPILED_SMOOTH_LENGTH, COMPILED_SMOOTH_VARIANCE
 
 MAX_TERMS = 32
-# What is dropped is below e^-41.
+# Truncated parts are below e^-41.
 _TERM_NATS = 41.0
 
 
 def _variance_enough_for(terms: int) -> float:
-    """Smallest variance V at which `terms` terms of the series suffice.
+    """Smallest variance V for which `terms` terms of the series suffice.
 
-    The rest is at most 2V |u|^{K+1} 2^-K / (K+1) against |φ| <= exp(-V |u|²/2), largest at |u|² = (K+1)/V.
+    The remainder is at most 2V |u|^{K+1} 2^-K / (K+1) against |φ| <= exp(-V |u|²/2), largest at |u|² = (K+1)/V.
     """
 
     def log_rest(variance: float) -> float:
@@ -37,7 +37,7 @@ _ENOUGH = np.array([np.inf, np.inf, np.inf, *(_variance_enough_for(terms) for te
 
 @kernel
 def num_terms(variance: float) -> int:
-    """How many terms of the power series this variance needs."""
+    """Number of terms of the power series for this variance."""
     terms = 3
     while terms < MAX_TERMS and _ENOUGH[terms] > variance:
         terms += 1
@@ -46,7 +46,7 @@ def num_terms(variance: float) -> int:
 
 @kernel
 def log_rest(terms: int, variance: float, largest: float) -> float:
-    """Log of what `terms` terms leave out, as in `_variance_enough_for`, if no small side is larger; |u| <= 2."""
+    """Log of the remainder after `terms` terms (see `_variance_enough_for`), for small sides up to `largest`."""
     order = terms + 1
     square = min(order / variance, 4.0)
     log_power = 0.5 * (order * math.log(square) - variance * square)
@@ -55,10 +55,10 @@ def log_rest(terms: int, variance: float, largest: float) -> float:
 
 @kernel
 def series_terms(small: Vector, variance: float) -> int:
-    """How many terms of the power series these instances need; 0 where the loop over frequencies is faster.
+    """Number of terms of the power series for these instances; 0 if the loop over frequencies is faster.
 
-    A large variance leaves only small |u|; where all small sides are small, as for a count that is near 0, their powers
-    vanish by themselves.
+    A large variance leaves only small |u|; if all small sides are small, as for a count near 0, their powers vanish
+    anyway.
     """
     if variance > COMPILED_SMOOTH_VARIANCE:
         return num_terms(variance)

@@ -57,7 +57,7 @@ def extend(row: Vector, longer: Vector, p0: float, p1: float, width: int) -> Non
 
 @summing_kernel
 def absorb(row: Vector, backward: Vector, p0: float, p1: float, width: int) -> float:
-    """Take one instance into `backward`; give Σ_k row[k] backward[k+1], its weight when counted, over p1."""
+    """Add one instance to `backward`; return Σ_k row[k] backward[k+1], its weight when counted, over p1."""
     total = 0.0
     for k in range(width + 1):
         after = backward[k + 1]

@@ -1,10 +1,10 @@
 """Compiled: the tilt, and the instances under it.
 
 A tilt θ adds θ to every log-odds: x_j = z_j + θ, r_j = σ(x_j). It changes the law of the count S, not its law given
-S = k, so θ is free; the right one puts the mean of S where the weight is, and then nothing underflows.
+S = k, so θ is arbitrary; the best one puts the mean of S where the weight is, and then nothing underflows.
 
-Log-odds are `gap`; a tilted instance is kept as its *signed small side*: with a = min(r, 1-r), it is +a where r = a and
--a where r = 1-a. It loses nothing however close r comes to 0 or 1.
+Log-odds are `gap`; a tilted instance is stored as its *signed small side*: with a = min(r, 1-r), it is +a if r = a and
+-a if r = 1-a. It loses no digits however close r comes to 0 or 1.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from glws.inference._counts.compiled.numeric import Vector, exp_minus_abs, kerne
 
 # Log-odds beyond this leave too few digits for θ: the search then runs around a pivot.
 FAR = 1e4
-# A search on a sample comes first above this length; the sample has between 1 and 2 times SAMPLE instances.
+# Groups longer than this are first searched on a sample of between 1 and 2 times SAMPLE instances.
 LONG = 16384
 SAMPLE = 4096
 _MAX_STEPS = 200
@@ -39,13 +39,13 @@ def mean_and_variance(gap: Vector, theta: float) -> tuple[float, float]:
 
 @kernel
 def slack(variance: float) -> float:
-    """How far the mean may stay from its target: a quarter of σ costs nothing in accuracy."""
+    """Tolerance of the mean: a quarter of σ costs no accuracy."""
     return 0.02 + 0.25 * math.sqrt(variance)
 
 
 @kernel
 def newton_step(mean: float, variance: float, target: float, n: int) -> float:
-    """Newton's step for logit(mean/n) = logit(target/n), far straighter than the mean itself; infinite when flat."""
+    """Newton's step for logit(mean/n) = logit(target/n), which is nearly linear in θ; infinite if flat."""
     if not 0.0 < mean < n or variance <= 0.0:
         return math.inf
     aim = min(max(target, 0.01), n - 0.01)
@@ -55,7 +55,7 @@ def newton_step(mean: float, variance: float, target: float, n: int) -> float:
 
 @kernel
 def search(gap: Vector, target: float, theta: float) -> tuple[float, float]:
-    """θ with |mean - target| <= slack, and the variance there: Newton while it behaves, doubling and bisection else."""
+    """θ with |mean - target| <= slack, and the variance there: Newton, else doubling and bisection."""
     low, high = -math.inf, math.inf
     stride = 4.0
     variance = 0.0
@@ -126,7 +126,7 @@ def select(values: Vector, place: int) -> float:
 
 @kernel
 def subtract_pivot(gap: Vector, target: int) -> float:
-    """Measure log-odds from the target-th largest one, and give that one: for log-odds too far out for θ's digits.
+    """Subtract the target-th largest log-odds from all, and return it: for log-odds too large for θ's digits.
 
     Around the target-th largest, |θ| <= log n + 4 always suffices, so θ keeps all its digits, and differences of nearby
     log-odds are exact in floating point.
@@ -150,7 +150,7 @@ def to_small_sides(row: Vector, theta: float) -> None:
 
 @summing_kernel
 def chosen_sum(zero: Vector, one: Vector, small: Vector) -> tuple[float, float]:
-    """Sum of the log-potentials of the likelier labels, and how many of these labels are 1."""
+    """Sum of the log-potentials of the more likely labels, and how many of these labels are 1."""
     total = 0.0
     ones = 0.0
     for j in range(small.size):

@@ -1,8 +1,8 @@
 """Compiled: any weight ω(k) of the count.
 
-Short and moderate: the recursion. Otherwise ω is cut into windows of counts, each answered in O(n) under its own tilt,
-best window first. Chernoff's bound P(S = k) <= exp(K(θ) - θ k), K(θ) = log E e^{θS}, of every θ met so far says what
-the counts not yet in a window can still contribute, so the search stops when they cannot matter. A smooth ω takes one
+Short and moderate: the recursion. Otherwise ω is cut into windows of counts, each solved in O(n) under its own tilt,
+best window first. Chernoff's bound P(S = k) <= exp(K(θ) - θ k), K(θ) = log E e^{θS}, of every θ so far bounds the
+contribution of the counts that are not yet in a window, so the search stops when it is negligible. A smooth ω takes one
 to three windows; only an ω that undoes the decay of P(S = k) over its whole range takes many.
 """
 
@@ -33,7 +33,7 @@ from glws.inference._counts.compiled.tilting import (
     to_small_sides,
 )
 
-# What is left out of the sum is below e^-37 of it.
+# The part left out of the sum is below e^-37 of it.
 _NEGLIGIBLE_NATS = 37.0
 # Where P_θ(S = k) is at least this share of its peak, rounding errors of 1e-16 are at most 1e-13 of it.
 _TRUSTED_SHARE = 1e-3
@@ -63,8 +63,8 @@ def scout(zero: Vector, one: Vector, row: Vector, bound: Vector, gap_is_far: boo
 def take_weights(open_weights: Vector, law: Vector, first: int, center: int, theta: float) -> tuple[Vector, float]:
     """Tilted weights ω(k) e^{-θ(k - center)} from count `first` on, scaled by their largest; log of the scale.
 
-    P_θ(S = k) is known to 1e-16 of its peak, not of itself. So counts near the peak are in; others only where the
-    tilted weight is no larger than there. Counts taken in are closed: set to -inf.
+    P_θ(S = k) is accurate to 1e-16 of its peak, not of itself. So counts near the peak are included; others only if the
+    tilted weight is no larger than there. Included counts are closed: set to -inf.
     """
     top = open_weights[center]
     least = 0.0
@@ -110,7 +110,7 @@ def window(
 
 @kernel
 def blend(total: float, part: float, average: Vector, row: Vector) -> float:
-    """Join a window: the posteriors are averaged by likelihood; gives the joint log-likelihood."""
+    """Add a window: average the posteriors by likelihood, and return the joint log-likelihood."""
     new = 1.0 / (1.0 + math.exp(total - part))
     for j in range(row.size):
         average[j] += new * (row[j] - average[j])
@@ -119,7 +119,7 @@ def blend(total: float, part: float, average: Vector, row: Vector) -> float:
 
 @kernel
 def best_count(open_weights: Vector, bound: Vector) -> tuple[int, float]:
-    """The count that may still contribute most, and the bound on its log-weight."""
+    """The count with the largest possible contribution, and the bound on its log-weight."""
     best, value = 0, -math.inf
     for k in range(bound.size):
         if open_weights[k] + bound[k] > value:
@@ -184,7 +184,7 @@ def weighted_batch(
     log_likelihood: Vector,
     marginals: Vector,
 ) -> None:
-    """All problems of a batch, one after the other; up to `short` instances by recursion."""
+    """Solve all problems of a batch; groups of up to `short` instances by recursion."""
     widest = min(log_zero.shape[1], short)
     table = np.empty((widest + 4, widest + 2))
     for b in range(log_zero.shape[0]):
