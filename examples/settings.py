@@ -18,6 +18,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
+from glws import batch_loss
 from glws.data import Groups, WeakDataset, load, weaken
 from glws.data.weaken import Weakened
 from glws.kinds import Labels
@@ -52,7 +53,7 @@ def train(
     for _ in range(epochs):
         for batch in data.batches(batches, generator):
             log_probs = model(batch.instances).log_softmax(-1)
-            loss = batch.loss(log_probs, weights=weights, **(options or {}))
+            loss = batch_loss(batch, log_probs, weights=weights, **(options or {}))
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -11,7 +11,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "glws"
 LAYERS = [
     *("errors", "_plugins", "_class_names", "_rules", "_files", "automata", "inference", "kinds", "testing"),
-    *("_objective", "evaluation", "data", "selection", "models", "methods", "training", "report", "experiment"),
+    *("evaluation", "data", "_objective", "selection", "models", "methods", "training", "report", "experiment"),
     *("estimator", "cli"),
 ]
 FILES = sorted(SOURCE.rglob("*.py"))

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from glws import automata as automata
 from glws import errors as errors
+from glws._objective import batch_loss as batch_loss
 from glws._objective import em_loss as em_loss
 from glws._version import __version__ as __version__
 from glws.automata import Automaton as Automaton

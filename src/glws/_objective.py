@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -13,6 +13,9 @@ from glws._objective_checks import check_normalized, normalized_log_probs, warn_
 from glws.errors import DataError
 from glws.inference import Posterior, Weak, infer, infer_two
 from glws.kinds import one_against_rest
+
+if TYPE_CHECKING:
+    from glws.data import Batch
 
 Reduction = Literal["instance", "group"]
 Multiclass = Literal["auto", "per_class", "joint", "tilted"]
@@ -154,6 +157,52 @@ def _mean(values: Tensor, counted: Tensor) -> Float[Tensor, ""]:
     """The mean of the counted values, 0 if none is counted; the others may be infinite."""
     total = torch.where(counted, values, 0.0).sum()
     return total / counted.sum().clamp_min(1)
+
+
+def batch_losses(
+    batch: Batch,
+    log_probs: Float[Tensor, "rows classes"],
+    e_log_probs: Float[Tensor, "rows classes"] | None = None,
+    is_checked: bool = True,
+    **options: Any,
+) -> list[EMLoss]:
+    """`em_loss` of every kind in a batch with these `options`; `multiclass` only for kinds with several classes.
+
+    `is_checked=False` leaves out the check for log-probabilities, for methods that compute the log-softmax themselves.
+    """
+    objective = em_loss if is_checked else unchecked_em_loss
+    answers = []
+    for part in batch.parts:
+        view, evidence = (None if rows is None else part.gather(rows) for rows in (e_log_probs, batch.evidence))
+        chosen = {**options, "e_log_probs": view, "evidence": evidence}
+        if len(batch.parts) > 1 and not is_multiclass(part.weak):
+            chosen.pop("multiclass", None)
+        answers.append(objective(part.gather(log_probs), part.weak, part.lengths, **chosen))
+    return answers
+
+
+def batch_loss(
+    batch: Batch,
+    log_probs: Float[Tensor, "rows classes"],
+    e_log_probs: Float[Tensor, "rows classes"] | None = None,
+    weights: Sequence[float] | None = None,
+    **options: Any,
+) -> Float[Tensor, ""]:
+    """The weighted sum of `em_loss` over the kinds in a batch; `options` go to `em_loss`.
+
+    `log_probs` are the predictions for `batch.instances`.
+
+    >>> from glws.data import WeakDataset
+    >>> from glws.kinds import Labels, Proportions
+    >>> data = WeakDataset(torch.zeros(4, 1), [[[0, 1, 2]], [[3]]], [Proportions.of([1]), Labels.of([1], 2)])
+    >>> batch_loss(next(data.batches(1)), torch.full((4, 2), 0.5).log())
+    tensor(3.0603)
+    """
+    answers = batch_losses(batch, log_probs, e_log_probs, **options)
+    total = log_probs.new_zeros(())
+    for answer, weight in zip(answers, weights or [1.0] * len(answers), strict=True):
+        total = total + weight * answer.loss
+    return total
 
 
 def _per_class(

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from glws import Automaton, em_loss, infer
+from glws import Automaton, batch_loss, em_loss, infer
 from glws.data import WeakDataset
 from glws.errors import DataError
 from glws.inference import Automata, KnownLabels
@@ -96,7 +96,7 @@ def test_data_sets_hold_only_the_instances_to_predict() -> None:
         WeakDataset(torch.eye(6), [[0, 1], [2, 3, 4, 5]], Constraints.of([ADDITION] * 2, BASE, known=[{2: 0}, {3: 1}]))
     weights = torch.zeros(6, BASE, requires_grad=True)
     batch = next(data.batches(1))
-    batch.loss((batch.instances @ weights).log_softmax(-1)).backward()
+    batch_loss(batch, (batch.instances @ weights).log_softmax(-1)).backward()
     assert weights.grad is not None
     assert bool((weights.grad[2:].abs().sum(1) > 0).all())
     log_probs = predictions(2, 4)

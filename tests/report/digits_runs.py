@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from glws import infer
+from glws import batch_loss, infer
 from glws.automata import automaton_svg
 from glws.data import Groups, load, weaken
 from glws.data.weaken import Weakened
@@ -101,7 +101,7 @@ def fit(model: nn.Module, digits: Digits, known: Weakened, epochs: int, seed: in
     for epoch in range(1, epochs + 1):
         losses = []
         for batch in data.batches(BATCHES, generator):
-            loss = batch.loss(model(batch.instances).log_softmax(-1))
+            loss = batch_loss(batch, model(batch.instances).log_softmax(-1))
             optimizer.zero_grad()
             loss.backward()
             losses.append(loss.detach())

@@ -30,6 +30,7 @@ COMMANDS: list[tuple[str, Callable[..., Any]]] = [
     ("data", data),
     ("methods", methods),
 ]
+"""The commands of `glws`, by name."""
 
 LOOK: dict[str, Any] = {
     "add_completion": False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -11,7 +11,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from glws._objective import EMLoss, em_loss, is_multiclass, unchecked_em_loss
 from glws.data._groups import Groups
 from glws.data.sources._images import ImageFiles
 from glws.errors import DataError
@@ -125,54 +124,6 @@ class Batch:
         evidence = None if self.evidence is None else self.evidence.to(device)
         parts = tuple(part.to(device) for part in self.parts)
         return Batch(self.instances.to(device), self.numbers, parts, evidence)
-
-    def losses(
-        self,
-        log_probs: Float[Tensor, "rows classes"],
-        e_log_probs: Float[Tensor, "rows classes"] | None = None,
-        **options: Any,
-    ) -> list[EMLoss]:
-        """`em_loss` of every kind with these `options`; `multiclass` only for kinds with several classes."""
-        return self._losses(em_loss, log_probs, e_log_probs, options)
-
-    def unchecked_losses(
-        self,
-        log_probs: Float[Tensor, "rows classes"],
-        e_log_probs: Float[Tensor, "rows classes"] | None = None,
-        **options: Any,
-    ) -> list[EMLoss]:
-        """`losses` by `unchecked_em_loss`, for methods, which compute the log-softmax themselves."""
-        return self._losses(unchecked_em_loss, log_probs, e_log_probs, options)
-
-    def _losses(
-        self,
-        objective: Callable[..., EMLoss],
-        log_probs: Float[Tensor, "rows classes"],
-        e_log_probs: Float[Tensor, "rows classes"] | None,
-        options: Mapping[str, Any],
-    ) -> list[EMLoss]:
-        answers = []
-        for part in self.parts:
-            view, evidence = (None if rows is None else part.gather(rows) for rows in (e_log_probs, self.evidence))
-            chosen = {**options, "e_log_probs": view, "evidence": evidence}
-            if len(self.parts) > 1 and not is_multiclass(part.weak):
-                chosen.pop("multiclass", None)
-            answers.append(objective(part.gather(log_probs), part.weak, part.lengths, **chosen))
-        return answers
-
-    def loss(
-        self,
-        log_probs: Float[Tensor, "rows classes"],
-        e_log_probs: Float[Tensor, "rows classes"] | None = None,
-        weights: Sequence[float] | None = None,
-        **options: Any,
-    ) -> Float[Tensor, ""]:
-        """The weighted sum of `em_loss` over the kinds; `options` go to `em_loss`."""
-        total = log_probs.new_zeros(())
-        answers = self.losses(log_probs, e_log_probs, **options)
-        for answer, weight in zip(answers, weights or [1.0] * len(answers), strict=True):
-            total = total + weight * answer.loss
-        return total
 
 
 class WeakDataset:

@@ -39,7 +39,9 @@ from glws.training import (
 )
 
 SCALING = "scaling"
+"""Where a run stores the mean and the spread of its features."""
 REPORT = "report.html"
+"""The page of a run, in its folder."""
 
 
 @dataclass(frozen=True, eq=False)

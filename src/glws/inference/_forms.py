@@ -33,7 +33,9 @@ from glws.inference._padding import padding_mask
 
 Potentials = Float[Tensor, "groups instances classes"]
 Labelings = Int[Tensor, "groups instances"]
+"""One labeling of each group; -1 in padding and in impossible groups."""
 Answer = tuple[Float[Tensor, "groups"], Float[Tensor, "groups instances classes"]]
+"""log Z of each group, and the posterior of each label."""
 
 
 class Solution(NamedTuple):

@@ -50,6 +50,7 @@ def skip_nan_check() -> Iterator[None]:
 
 
 Weak = Automaton | Sequence[Automaton] | AbstractForm | HasForm
+"""What `infer` takes as weak labels: an automaton, one for each group, a form, or a kind."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,7 @@ from glws.kinds._fixed_size import AbstractTableKind
 from glws.kinds._wording import Names
 
 Convention = Literal["signed", "code"]
+"""How a difference of confidences is read; see `ConfidenceDifference`."""
 CONVENTIONS = ("signed", "code")
 
 

@@ -22,6 +22,7 @@ from glws.kinds._projections import MESSAGE, AbstractProjection
 from glws.kinds._wording import Names
 
 Ties = Literal["half", "paper", "code"]
+"""The weight of a tie in an ordered pair; see `PairComparison`."""
 TIE_WEIGHTS = {"half": 0.5, "paper": 1.0, "code": 1.0}
 
 

@@ -22,6 +22,7 @@ from glws.kinds._projections import MESSAGE, AbstractProjection
 from glws.kinds._wording import Names
 
 SimilarityReading = Literal["evidence", "target", "code"]
+"""How the confidence that two labels agree is read; see `SimilarityConfidence`."""
 READINGS = ("evidence", "target", "code")
 
 

@@ -20,6 +20,7 @@ from glws.kinds._projections import MESSAGE, AbstractProjection
 from glws.kinds._wording import Names, called
 
 Reading = Literal["evidence", "target"]
+"""Whether scores are evidence about a label, or its posterior; see `SoftLabels`."""
 READINGS = ("evidence", "target")
 POSITIVE = "must be finite and >= 0; of logits pass softmax(-1), of log-probabilities exp()"
 

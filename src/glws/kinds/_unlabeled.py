@@ -32,6 +32,7 @@ from glws.kinds._projections import MESSAGE
 from glws.kinds._wording import Names, of_classes
 
 Count = Literal["expected", "hard", "floor", "stochastic", "binomial", "hypergeometric", "dataset"]
+"""How a class prior becomes a weight of the count in a set; see `Unlabeled`."""
 SHARES = "the share of the counted class in each group, percentages divided by 100; all classes are UnlabeledClasses.of"
 WITHOUT_POPULATION = ("expected", "hard", "floor", "stochastic", "binomial")
 

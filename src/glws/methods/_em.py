@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from glws._objective import EMLoss, Multiclass, Reduction, solved_by
+from glws._objective import EMLoss, Multiclass, Reduction, batch_losses, solved_by
 from glws.data import Batch, BatchPart, WeakDataset
 from glws.errors import DataError
 from glws.inference import AbstractForm, padding_mask
@@ -77,7 +77,7 @@ class GLWS(AbstractMethod):
     def loss(self, step: Step) -> Float[Tensor, ""]:
         """The EM loss of every kind, weighted."""
         log_probs = step.logits(self.m_step).log_softmax(-1)
-        answers = step.batch.unchecked_losses(log_probs, self._e_log_probs(step), **self._options())
+        answers = batch_losses(step.batch, log_probs, self._e_log_probs(step), is_checked=False, **self._options())
         total = log_probs.new_zeros(())
         for number, (part, answer) in enumerate(zip(step.batch.parts, answers, strict=True)):
             guess = self._initial_posterior(step, part)

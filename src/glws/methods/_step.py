@@ -43,6 +43,7 @@ class Progress:
 
 
 Network = Callable[[Tensor], Outputs]
+"""From instances to logits and features."""
 
 
 @dataclass(eq=False)

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from glws._launching import on_device_of, power_of_two
-from glws.inference import _gpu as gpu
+from glws._launching import is_available, on_device_of, power_of_two
 
 Maps = Float[Tensor, "batch channels height width"]
 
@@ -55,7 +54,7 @@ class ActiveNorm(nn.BatchNorm2d):
 
 def fits(maps: Maps) -> bool:
     """Whether the kernels apply: on a GPU with Triton, channels last, a suitable number of rows."""
-    if not gpu.is_available(maps) or maps.ndim != 4 or maps.dtype == torch.float64:
+    if not is_available(maps) or maps.ndim != 4 or maps.dtype == torch.float64:
         return False
     return maps.is_contiguous(memory_format=torch.channels_last) and 1 < _rows(maps)[0] <= MOST_ROWS
 

@@ -27,6 +27,7 @@ from glws.errors import DataError
 from glws.kinds import Numbers, PairComparison, PairSimilarity, Ties
 
 ComparisonRule = Literal["swap", "discard"]
+"""How ordered pairs are drawn: two instances put in order, or pairs kept only if they are in order."""
 SimilarityRule = Literal["exact", "released"]
 
 

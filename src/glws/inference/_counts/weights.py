@@ -69,6 +69,7 @@ class Sampled:
 
 Table = Float[Tensor, "problems instances"]
 Weights = Exactly | Between | Weighted | Sampled
+"""A weight of each count: exactly m, an interval, any weights, or a sample of a population."""
 
 
 def binomial(lengths: Int[Tensor, "problems"], prior: Float[Tensor, "problems"] | float) -> Weighted:

@@ -13,23 +13,5 @@ None reads a value on the host, so all can be captured in a CUDA graph, and all 
 
 from __future__ import annotations
 
-import functools
-import importlib.util
-
-import torch
-from torch import Tensor
-
-
-def is_available(tensor: Tensor) -> bool:
-    """Whether the kernels can answer for this tensor: on a CUDA device with Triton installed."""
-    return can_answer(tensor.device)
-
-
-def can_answer(device: torch.device) -> bool:
-    """Whether kernels exist for this device."""
-    return device.type == "cuda" and _has_triton()
-
-
-@functools.cache
-def _has_triton() -> bool:
-    return importlib.util.find_spec("triton") is not None
+from glws._launching import can_answer as can_answer
+from glws._launching import is_available as is_available
