@@ -58,17 +58,17 @@ ENGINE = [
     Mutant(
         "lost mask: padding is read",
         TRELLIS,
-        "        alive = step < lengths\n",
-        "        alive = torch.ones_like(lengths, dtype=torch.bool)\n",
+        "\n    alive = step < lengths\n",
+        "\n    alive = torch.ones_like(lengths, dtype=torch.bool)\n",
     ),
-    Mutant("length off by one", TRELLIS, "        alive = step < lengths\n", "        alive = step < lengths - 1\n"),
+    Mutant("length off by one", TRELLIS, "\n    alive = step < lengths\n", "\n    alive = step < lengths - 1\n"),
     Mutant("maximum for sum", TRELLIS, "= _log_sum_into,\n", "= _max_into,\n"),
     Mutant("final weights forgotten in the backward pass", TRELLIS, "beta = trellis.log_final", "beta = 0 * alphas[0]"),
     Mutant(
         "scale of the last step lost",
         TRELLIS,
-        "log_scale = log_scale + torch.where(alive, scale, 0.0)",
-        "log_scale = log_scale + torch.where(step + 1 < lengths, scale, 0.0)",
+        "alpha), torch.where(alive, scale, 0.0)",
+        "alpha), torch.where(step + 1 < lengths, scale, 0.0)",
     ),
     Mutant(
         "evidence ignored", "inference/_problem.py", "potentials = potentials + _evidence(", "potentials + _evidence("
@@ -137,8 +137,9 @@ ENGINE = [
     Mutant(
         "samples ignore the model",
         TRELLIS,
-        "return (scores - noise.log()).argmax(1)",
-        "return (torch.where(scores > -torch.inf, 0.0, scores) - noise.log()).argmax(1)",
+        "return (scores - noise.log()).argmax(2)",
+        "return (torch.where(scores > -torch.inf, 0.0, scores) - noise.log()).argmax(2)",
+        ("tests/inference/test_queries.py",),
     ),
     Mutant(
         "entropy forgets what came before",
@@ -149,8 +150,8 @@ ENGINE = [
     Mutant(
         "the E-step's posterior is that of the M-step's view",
         "inference/_posterior.py",
-        "_posterior(log_z[groups:].detach(), marginals[groups:], second,",
-        "_posterior(log_z[:groups].detach(), marginals[:groups], second,",
+        "Solution(log_z[groups:].detach(), marginals[groups:], engine, errors[1])",
+        "Solution(log_z[:groups].detach(), marginals[:groups], engine, errors[1])",
     ),
     Mutant(
         "instances of different populations are mixed",
@@ -249,8 +250,8 @@ AROUND = [
     Mutant(
         "biases and norms are decayed",
         "training/_schedule.py",
-        '"params": vectors, "weight_decay": 0.0',
-        '"params": vectors, "weight_decay": config.weight_decay',
+        "decays = (config.weight_decay, config.weight_decay if config.decay_biases else 0.0)",
+        "decays = (config.weight_decay, config.weight_decay)",
         ("tests/training/test_schedule.py",),
     ),
     Mutant(
@@ -284,7 +285,7 @@ AROUND = [
     Mutant(
         "the average of weights remembers its random start",
         "training/_network.py",
-        "weight = 1 - min(decay, (1 + step) / (10 + step))",
+        "weight = 1 - (min(decay, (1 + step) / (10 + step)) if warms_up else decay)",
         "weight = 1 - decay",
         ("tests/training/test_network.py",),
     ),
@@ -360,7 +361,7 @@ AROUND = [
     ),
     Mutant(
         "a share of a bag is rounded to any count",
-        "data/tables/_kinds.py",
+        "kinds/_proportions.py",
         "np.maximum(0.005 * lengths, 0.05)",
         "np.maximum(0.5 * lengths, 0.05)",
         ("tests/data/test_tables_kinds.py",),
@@ -416,28 +417,28 @@ AROUND = [
     ),
     Mutant(
         "labels are written with the scaling of the new table",
-        "experiment/_labels.py",
-        "job_data(used.data_config(table), used.config.training.seed, used.scaling)",
-        "job_data(used.data_config(table), used.config.training.seed)",
-        ("tests/experiment/test_labels.py",),
+        "experiment/_finished_run.py",
+        "experiment_data(self.data_config(table), seed, self.scaling, on_read",
+        "experiment_data(self.data_config(table), seed, None, on_read",
+        ("tests/experiment/test_finished_run.py",),
     ),
     Mutant(
         "the test table is scaled by its own mean and spread",
         "experiment/_data.py",
-        "else scaled(found.features, scaling)",
-        "else scaled(found.features, _scaling(found, World()) or scaling)",
+        "Labeled.of(found.instances(scaling), found.labels)",
+        "Labeled.of(found.instances(found.scaling()), found.labels)",
         ("tests/experiment/test_data.py",),
     ),
     Mutant(
         "features of another order are taken",
-        "experiment/_labels.py",
+        "experiment/_finished_run.py",
         '            if wanted != found:\n                raise RunError(f"{self.run.path} was trained with',
         '            if not found:\n                raise RunError(f"{self.run.path} was trained with',
-        ("tests/experiment/test_labels.py",),
+        ("tests/experiment/test_finished_run.py",),
     ),
     Mutant(
         "changes to the user's code are not noticed",
-        "training/environment.py",
+        "training/_run_folder.py",
         '"is_dirty": bool(changes)',
         '"is_dirty": False',
         ("tests/training/test_run_folder.py",),
@@ -445,15 +446,15 @@ AROUND = [
     Mutant(
         "an instance is on both sides of a split",
         "data/_split.py",
-        "    together = _components(data)\n",
-        "    together = np.arange(len(data))\n",
+        "    draw = _Draw.of(_components(table), table.sets, generator)\n",
+        "    draw = _Draw.of(np.arange(len(table)), table.sets, generator)\n",
         ("tests/data/test_split.py",),
     ),
     Mutant(
         "training and held-out part exchanged",
         "data/_split.py",
-        "data.subset([(~side).nonzero()[:, 0] for side in sides]),\n        data.subset([side.nonzero()",
-        "data.subset([side.nonzero()[:, 0] for side in sides]),\n        data.subset([(~side).nonzero()",
+        "return _of_parts(data, kept), _of_parts(data, held_out)",
+        "return _of_parts(data, held_out), _of_parts(data, kept)",
         ("tests/data/test_split.py",),
     ),
 ]
