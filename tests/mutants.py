@@ -139,6 +139,7 @@ ENGINE = [
         TRELLIS,
         "return (scores - noise.log()).argmax(2)",
         "return (torch.where(scores > -torch.inf, 0.0, scores) - noise.log()).argmax(2)",
+        ("tests/inference/test_queries.py",),
     ),
     Mutant(
         "entropy forgets what came before",
