@@ -18,7 +18,7 @@ from strategies import random_log_probs
 from torch import Tensor
 
 import glws
-from glws import UNKNOWN, WeakClassifier, _objective_checks, em_loss, infer
+from glws import UNKNOWN, WeakClassifier, _objective_checks, batch_loss, em_loss, infer
 from glws.data import Groups, WeakDataset, check_learnable
 from glws.errors import DataError
 from glws.kinds import (
@@ -124,7 +124,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         lambda: em_loss(LOG_PROBS, COUNTS, e_log_probs=LOG_PROBS.exp()),
         "e_log_probs look like probabilities (they sum to 1 over the classes): pass e_log_probs.log()",
     ),
-    "logits to a batch": (lambda: batch().loss(LOGITS.flatten(0, 1)), "log_probs look like logits"),
+    "logits to a batch": (lambda: batch_loss(batch(), LOGITS.flatten(0, 1)), "log_probs look like logits"),
     "predictions without groups": (
         lambda: em_loss(LOG_PROBS[:, 0], COUNTS),
         "log_probs must be [groups, instances, classes], found shape [2, 2]; for groups of one instance pass ",
@@ -468,7 +468,9 @@ def test_logits_are_taken_where_they_are_called_so() -> None:
     assert torch.equal(found.loss, plain.loss)
     assert torch.equal(*(torch.autograd.grad(answer.loss, logits)[0] for answer in (found, plain)))
     given = batch()
-    assert torch.equal(given.loss(LOGITS.flatten(0, 1), normalized=False), given.loss(LOG_PROBS.flatten(0, 1)))
+    assert torch.equal(
+        batch_loss(given, LOGITS.flatten(0, 1), normalized=False), batch_loss(given, LOG_PROBS.flatten(0, 1))
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
@@ -523,7 +525,7 @@ def test_impossible_groups_in_a_loop_of_ones_own_are_warned_of_once_for_each_lin
 def test_a_batch_warns_of_the_line_that_called_it() -> None:
     given = next(WeakDataset(torch.zeros(2, 1), [[0, 1]], Proportions.of([1])).batches(1))
     with pytest.warns(UserWarning, match="1 of 1 groups are impossible") as caught:
-        given.loss(NEVER[0])
+        batch_loss(given, NEVER[0])
     assert caught[0].filename == __file__
 
 

@@ -32,7 +32,7 @@ TRAINING = ("epochs", "batch_size", "learning_rate", "weight_decay", "device")
 
 
 class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier of instances that learns from whatever is known of them, one by one or in groups.
+    """A scikit-learn classifier that learns from weak labels of rows and of groups.
 
     What `y` may be, in `fit` and in `score` alike:
 

@@ -36,7 +36,7 @@ from glws.training import Labeled, World
 
 @dataclass(frozen=True, eq=False)
 class ExperimentData:
-    """The data of an experiment, and what is known about them.
+    """The data of an experiment: weak labels, test set, names, views.
 
     `train` is what is learned from, `held_out` groups and `test` labeled instances to evaluate on. `whole` holds all
     groups, those that are held out too. `labels` are the true labels of its instances where they are known (-1

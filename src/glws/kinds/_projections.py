@@ -15,7 +15,7 @@ MESSAGE = "is a projection of the predictions, not a weight on labelings: it has
 
 
 class AbstractProjection(AbstractForm):
-    """Moves the predictions as little as possible (in relative entropy) to agree with what is known on average.
+    """Moves the predictions as little as possible (in relative entropy) to agree with known averages.
 
     Its `log_likelihood` is a function of the predictions whose gradient is its marginals, as everywhere, so that it
     trains like any other form. But the marginals are not those of a reweighted distribution over labelings, so there

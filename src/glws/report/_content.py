@@ -56,7 +56,7 @@ class Instance:
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """An instance and what was known about its group, in words."""
+    """An instance and the weak label of its group, in words."""
 
     instance: Instance
     known: str = ""
