@@ -27,6 +27,10 @@ def test_two_processes_train_what_one_trains_and_checkpoints_move_between_them(t
     assert len(alone) == 5 * 16 + 16 + 16 * 2 + 2 + 1
     for name in ("2 float64", "2 then 1", "1 then 2"):
         assert (found[name] - alone).abs().max() <= 1e-12, name
+    noise = found["1 noise"]
+    assert len(noise) == len(alone) + 2
+    assert noise[-2:].sum() == pytest.approx(4 + 11)  # the prior, and the groups that are kept for the noise
+    assert (found["2 noise"] - noise).abs().max() <= 1e-12
     assert (found["2 float32"] - found["1 float32"]).abs().max() <= 1e-5
     assert 0 < (found["1 float32"] - alone).abs().max() < 1e-2
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from glws.data import WeakDataset
-from glws.kinds import Labels, Proportions
+from glws.kinds import Labels, NoisyLabels, Proportions
 from glws.methods import GLWS
 from glws.models import build
 from glws.training import Labeled, RunFolder, Snapshots, TrainingConfig, World, fit
@@ -25,8 +25,8 @@ from glws.training._world import join_world, leave_world
 STEPS_PER_EPOCH = 5
 
 
-def data() -> tuple[torch.Tensor, WeakDataset]:
-    """Ragged bags and some labels, of which two processes cannot take the same number."""
+def data(learns_noise: bool = False) -> tuple[torch.Tensor, WeakDataset]:
+    """Ragged bags and some labels, of which two processes cannot take the same number; and labels of learned noise."""
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(37, 5, generator=generator, dtype=torch.float64)
     lengths = torch.randint(1, 7, (23,), generator=generator).tolist()
@@ -34,13 +34,18 @@ def data() -> tuple[torch.Tensor, WeakDataset]:
     counts = [int((x[bag, 0] > 0).sum()) for bag in bags]
     singles = torch.randperm(37, generator=generator)[:9, None]
     labels = (x[singles[:, 0], 0] > 0).long()
-    return x, WeakDataset(x, [bags, singles], [Proportions.of(counts), Labels.of(labels, 2)])
+    groups, weak = [bags, singles], [Proportions.of(counts), Labels.of(labels, 2)]
+    if learns_noise:
+        observed = (x[:, 0] + 0.5 * torch.randn(37, generator=generator) > 0).long()
+        groups, weak = [*groups, torch.arange(37)[:, None]], [*weak, NoisyLabels.symmetric(observed, 2, 0.3).learning()]
+    return x, WeakDataset(x, groups, weak)
 
 
 def trained(world: World, steps: int, precision: str, folder: Path) -> list[float]:
-    """The weights and the last loss, from where the folder left off."""
-    x, weak = data()
-    config = TrainingConfig(epochs=steps // STEPS_PER_EPOCH, batch_size=(5, 2), precision=precision, clip=1.0,
+    """The weights, the last loss and the learned counts, from where the folder left off."""
+    x, weak = data(folder.name.endswith("noise"))
+    sizes = (5, 2, 6)[: len(weak.weak)]
+    config = TrainingConfig(epochs=steps // STEPS_PER_EPOCH, batch_size=sizes, precision=precision, clip=1.0,
                             learning_rate=0.02, schedule="constant")  # type: ignore[arg-type]  # fmt: skip
     model = build("mlp", [5], 2, torch.Generator().manual_seed(1), hidden=[16])
     test = Labeled.of(x, (x[:, 0] > 0).long())
@@ -52,7 +57,8 @@ def trained(world: World, steps: int, precision: str, folder: Path) -> list[floa
     with run:
         fitted = fit(model, weak, GLWS(e_step="same"), config, test=test, world=world, snapshots=Snapshots(run, 1e9))
     weights = torch.cat([weight.detach().double().reshape(-1) for weight in fitted.model.parameters()])
-    return [*weights.tolist(), float(fitted.history[-1]["loss"])]
+    counts = [number for each in fitted.noise.counts.values() for number in each.tolist()]
+    return [*weights.tolist(), float(fitted.history[-1]["loss"]), *counts]
 
 
 def by(size: int, steps: int, precision: str, folder: Path, bounds: tuple[int, ...] | None = None) -> list[float]:
@@ -101,6 +107,8 @@ def main(folder: Path) -> None:
         for size in (1, 2):
             name = f"{size} {precision}"
             print(json.dumps([name, by(size, 50, precision, folder / name)]), flush=True)
+    for size in (1, 2):
+        print(json.dumps([f"{size} noise", by(size, 50, "float64", folder / f"{size} noise")]), flush=True)
     for first, then in ((2, 1), (1, 2)):
         name = f"{first} then {then}"
         by(first, 25, "float64", folder / name, (0, 11, 37))

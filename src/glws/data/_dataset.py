@@ -205,6 +205,10 @@ class WeakDataset:
         weak = [part[numbers] for part, numbers in zip(self.weak, chosen, strict=True)]
         return WeakDataset(self.instances, groups, weak, self.evidence, check=False)
 
+    def with_weak(self, weak: Sequence[AbstractSupervision]) -> WeakDataset:
+        """The same instances and groups with other weak labels, such as those of learned noise."""
+        return WeakDataset(self.instances, list(self.groups), list(weak), self.evidence, check=False)
+
     def regrouped(self, generator: torch.Generator) -> WeakDataset:
         """The data with the instances of exchangeable unlabeled sets redistributed among their groups.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -147,7 +148,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._fit_network(features, known, seed)
         else:
             self._fit_base(features, known, seed)
-        self.posterior_ = row_posterior(self._log_probs(features), known).probs
+        self.posterior_ = row_posterior(self._log_probs(features), self._with_noise(known)).probs
         return self
 
     def _fit_network(self, features: Array, known: ParsedTargets, seed: int) -> None:
@@ -156,7 +157,8 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for line in lost_values(features, scaling, names):
             warnings.warn(line, stacklevel=3)
         self.scaler_ = Standardizer.of(scaling, features.shape[1])
-        self.network_, self.loss_curve_ = self._learner(seed).fit(self.scaler_.transform(features), known)
+        learned = self._learner(seed).fit(self.scaler_.transform(features), known)
+        self.network_, self.loss_curve_, self._noise = learned
 
     def _fit_base(self, features: Any, known: ParsedTargets, seed: int) -> None:
         begun = first_posterior(known, features.shape[0])
@@ -165,11 +167,12 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise DataError("nothing is known of any row: every weak label allows everything")
         if self.start == "network" and is_open(begun, rows):
             shown = _dense(StandardScaler(with_mean=not _is_sparse(features)).fit_transform(features))
-            network, _ = self._learner(seed).fit(shown, known)
+            network, _, noise = self._learner(seed).fit(shown, known)
+            known = replace(known, weak=noise.relearned(known.weak))
             begun = row_posterior(network_log_probs(network, shown), known)
         soft_em = SoftEM(self.base_estimator, int(self.rounds), int(self.folds), seed)
         learned = soft_em.fit(features, known, begun, rows)
-        self.estimator_, self.num_rows_, self.loss_curve_ = learned
+        self.estimator_, self.num_rows_, self.loss_curve_, self._noise = learned
 
     def _learner(self, seed: int) -> NetworkLearner:
         return NetworkLearner(
@@ -218,7 +221,11 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return _accuracy(self._decided(features), known.labels, sample_weight)
         if sample_weight is not None:
             raise DataError("rows can be weighted where y are class labels; weak labels are of groups")
-        return float(row_posterior(self._log_probs(features), known).log_likelihood.mean())
+        return float(row_posterior(self._log_probs(features), self._with_noise(known)).log_likelihood.mean())
+
+    def _with_noise(self, known: ParsedTargets) -> ParsedTargets:
+        """The weak labels with the learned noise."""
+        return replace(known, weak=self._noise.relearned(known.weak))
 
     def _decided(self, features: Any) -> NDArray[np.int64]:
         """The class of each row by its number."""

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from glws.evaluation import balanced_posterior
 from glws.experiment import Experiment
 from glws.methods import AbstractMethod, build_method
 from glws.models import build
-from glws.training import Fitted, Predictor, TrainingConfig, log_probs_of
+from glws.training import Fitted, LearnedNoise, Predictor, TrainingConfig, log_probs_of
 
 Array = NDArray[np.float64]
 MakeModel = Callable[[Sequence[int], int], nn.Module]
@@ -41,6 +41,14 @@ def decided(network: Predictor, features: Array) -> NDArray[np.int64]:
     return np.asarray(balanced_posterior(found, network.config.shares).argmax(1).numpy())
 
 
+class LearnedNetwork(NamedTuple):
+    """The trained network, on the CPU in float64, the loss of each epoch, and the noise that was learned."""
+
+    network: Predictor
+    losses: list[float]
+    noise: LearnedNoise
+
+
 @dataclass(frozen=True)
 class NetworkLearner:
     """How a network is made and trained; everything is checked when it is used."""
@@ -53,15 +61,16 @@ class NetworkLearner:
     training: Mapping[str, Any]
     seed: int
 
-    def fit(self, features: Array, known: ParsedTargets) -> tuple[Predictor, list[float]]:
-        """The trained network, on the CPU in float64, and the loss of each epoch."""
+    def fit(self, features: Array, known: ParsedTargets) -> LearnedNetwork:
+        """Trains a network."""
         method = self._method()
         data = WeakDataset(torch.as_tensor(features, dtype=torch.float32), list(known.groups), list(known.weak))
         model = self._made(features.shape[1], len(known.classes), method)
         fitted = Experiment(data, model, method, self._config(method)).train()
         fitted.stop_if_asked()
         _tell_collapse(fitted)
-        return fitted.predict.in_float64(), [float(row["loss"]) for row in fitted.history]
+        losses = [float(row["loss"]) for row in fitted.history]
+        return LearnedNetwork(fitted.predict.in_float64(), losses, fitted.noise)
 
     def _config(self, method: AbstractMethod) -> TrainingConfig:
         check_keys(self.training, list(TrainingConfig.__dataclass_fields__), "training_options")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from glws.data import WeakDataset
 from glws.errors import DataError
 from glws.estimator._posteriors import RowPosterior, row_posterior
 from glws.estimator._targets import ParsedTargets
+from glws.kinds import is_learned
+from glws.training import LearnedNoise, NoiseEM
 
 Array = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -21,7 +25,7 @@ LEAST_CHANGE = 1e-3
 
 
 class Learned(NamedTuple):
-    """A classifier fitted to the last soft labels, how many rows it saw, and the loss of each round.
+    """A classifier fitted to the last soft labels, how many rows it saw, the loss of each round, the learned noise.
 
     The loss is -mean log p(w | x) over groups, of predictions for rows that the classifier was not fitted to.
     """
@@ -29,6 +33,7 @@ class Learned(NamedTuple):
     estimator: Any
     num_rows: int
     losses: list[float]
+    noise: LearnedNoise
 
 
 @dataclass(frozen=True)
@@ -51,15 +56,18 @@ class SoftEM:
         """Starts from a first posterior, and learns from these rows; true labels need no round."""
         _check_not_chosen(known)
         damped, probs, losses = begun.damped, begun.probs, []
+        noise = _noise_em(known, features.shape[0])
         fold = folds_of(known, rows, self.folds, self.seed)
         for _ in range(self.rounds if is_open(begun, rows) else 0):
-            answer = row_posterior(self._predicted(features, damped, rows, fold), known)
+            predicted = self._predicted(features, damped, rows, fold)
+            noise.update(torch.from_numpy(predicted).__getitem__)
+            answer = row_posterior(predicted, replace(known, weak=noise.learned.relearned(known.weak)))
             losses.append(-float(answer.log_likelihood.mean()))
             change = np.abs(answer.damped - damped)[rows].max(1).mean()
             damped, probs = answer.damped, answer.probs
             if change < LEAST_CHANGE:
                 break
-        return Learned(self._fitted(features, probs, rows), len(rows), losses)
+        return Learned(self._fitted(features, probs, rows), len(rows), losses, noise.learned)
 
     def _fitted(self, features: Any, probs: Array, rows: Numbers) -> Any:
         from sklearn.base import clone
@@ -77,6 +85,13 @@ class SoftEM:
             held_out = rows[fold == number]
             answer[held_out] = log_probs(learner, features[held_out], probs.shape[1], int((fold != number).sum()))
         return answer
+
+
+def _noise_em(known: ParsedTargets, num_rows: int) -> NoiseEM:
+    """EM for the noise of the kinds that learn it, of all rows: predictions are those of other folds."""
+    parts = [pair for pair in zip(known.groups, known.weak, strict=True) if is_learned(pair[1])]
+    groups, weak = [part for part, _ in parts], [part for _, part in parts]
+    return NoiseEM(WeakDataset(torch.zeros(num_rows, 0), groups, weak, check=False))
 
 
 def is_open(posterior: RowPosterior, rows: Numbers) -> bool:

@@ -31,7 +31,7 @@ from glws.data.weaken import simulated
 from glws.errors import ConfigError, DataError
 from glws.experiment._config import DataConfig
 from glws.experiment._provenance import OnRead
-from glws.training import Labeled, World
+from glws.training import Labeled, LearnedNoise, World
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,6 +207,12 @@ def _labeled_part(data: WeakDataset, held_out: WeakDataset, labels: Tensor) -> L
         return None
     shard = data.instances if isinstance(data.instances, ShardInstances) else None
     return Labeled.of(data.instances.take(members) if shard is None else shard.subset(members), labels[members])
+
+
+def with_noise(data: ExperimentData, noise: LearnedNoise) -> ExperimentData:
+    """The data with learned noise in place of its start."""
+    held_out = None if data.held_out is None else noise.applied(data.held_out)
+    return replace(data, train=noise.applied(data.train), whole=noise.applied(data.whole), held_out=held_out)
 
 
 def own_part(data: ExperimentData) -> ExperimentData:

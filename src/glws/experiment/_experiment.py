@@ -18,7 +18,7 @@ from glws.data import WeakDataset, check_learnable
 from glws.errors import RunError
 from glws.experiment._config import ExperimentConfig, config_of
 from glws.experiment._content import run_content, store_content, store_input
-from glws.experiment._data import ExperimentData, experiment_data, own_part
+from glws.experiment._data import ExperimentData, experiment_data, own_part, with_noise
 from glws.experiment._model import experiment_model, published_model
 from glws.experiment._provenance import OnRead, as_facts, keep_hashes, refusing, stored_hashes, warning
 from glws.experiment._tables import Columns, label_columns, prediction_columns
@@ -202,7 +202,7 @@ class Experiment:
 
     def label(self, report: Report = silent) -> Columns:
         """For each instance of each group its posterior given the weak label, as `glws label` writes them."""
-        return label_columns(self.predictor, self.data, report)
+        return label_columns(self.predictor, with_noise(self.data, self.fitted.noise), report)
 
     # ------------------------------------------------------------ in a run folder
 
@@ -251,7 +251,8 @@ class Experiment:
 
     def report(self, run: RunFolder) -> RunContent:
         """What the page of the run shows; `glws.report.page` writes it."""
-        return run_content(run, own_part(self.data), self.fitted, self.evaluate())
+        data = with_noise(own_part(self.data), self.fitted.noise)
+        return run_content(run, data, self.fitted, self.evaluate())
 
     def _keep_scaling(self, run: RunFolder) -> None:
         if self.data.scaling is not None and not has_scaling(run):

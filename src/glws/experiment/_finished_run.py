@@ -18,7 +18,7 @@ from glws.data.tables import read_description
 from glws.errors import CheckpointError, DataError, RunError
 from glws.experiment._config import DataConfig, ExperimentConfig, config_of
 from glws.experiment._content import CONTENT, INPUT, stored_content
-from glws.experiment._data import ExperimentData, experiment_data
+from glws.experiment._data import ExperimentData, experiment_data, with_noise
 from glws.experiment._experiment import SCALING, has_scaling
 from glws.experiment._model import experiment_model
 from glws.experiment._provenance import OnRead, warning
@@ -31,6 +31,7 @@ from glws.training import (
     RunFolder,
     chosen_device,
     latest,
+    learned_counts,
     ready,
     trained_weights,
 )
@@ -86,6 +87,7 @@ class FinishedRun(NamedTuple):
             raise DataError(f"{table}: it describes no weak labels; glws predict does without them")
         data = self.data(table, allow_code, report)
         self.check(data.classes, data.feature_names)
+        data = with_noise(data, learned_counts(self.run))
         return label_columns(self.predictor(data.input_shape, allow_code, report), data, report)
 
     def report(self) -> RunContent:

@@ -19,6 +19,7 @@ from glws.kinds._labels import Labels as Labels
 from glws.kinds._multi_instance import MultiInstance as MultiInstance
 from glws.kinds._multi_instance import PresentClasses as PresentClasses
 from glws.kinds._noise import LearnsNoise as LearnsNoise
+from glws.kinds._noise import is_learned as is_learned
 from glws.kinds._noise import log_rates as log_rates
 from glws.kinds._noisy_labels import NoisyLabels as NoisyLabels
 from glws.kinds._noisy_proportions import NoisyProportions as NoisyProportions

@@ -61,7 +61,7 @@ class AbstractSupervision(ABC):
                 raise DataError(f"{made}: {name} must be a tensor, found {found}; {made}.of reads lists and arrays")
 
     def __repr__(self) -> str:
-        values = [(name, plain(value)) for name, value in self._values()]
+        values = [(name, plain(value)) for name, value in self._values() if name != "learn" or value is not None]
         shown = ", ".join(f"{name}={text}" for name, text in values if text not in ("[]", "[[]]"))
         return f"{type(self).__name__}({shown})"
 

@@ -16,6 +16,7 @@ from glws.kinds._confidence_difference import ConfidenceDifference
 from glws.kinds._constraints import Constraints
 from glws.kinds._labels import Labels
 from glws.kinds._multi_instance import MultiInstance
+from glws.kinds._noise import LearnsNoise, asked_noise
 from glws.kinds._noisy_labels import NoisyLabels
 from glws.kinds._noisy_proportions import NoisyProportions
 from glws.kinds._pair_comparison import PairComparison
@@ -74,8 +75,10 @@ def kind_from_columns(
     options: Mapping[str, Any],
 ) -> AbstractSupervision:
     """The weak labels; what the kind refuses, options of a wrong type included, is a `DataError`."""
+    values, prior = asked_noise(kind, options, len(classes))
     try:
-        return kind.from_columns(KindRequest(weak, classes, lengths, options))
+        made = kind.from_columns(KindRequest(weak, classes, lengths, values))
     except TypeError as error:
         given = f"the options {dict(options)} do not fit" if options else f"{kind.__name__}.from_columns"
         raise DataError(f"{given}: {error}") from error
+    return made.learning(prior) if prior is not None and isinstance(made, LearnsNoise) else made

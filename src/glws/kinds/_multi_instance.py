@@ -21,9 +21,11 @@ from glws.kinds._arrays import Numbers, class_mask, label_counts, marks_or_unkno
 from glws.kinds._columns import Columns, KindRequest
 from glws.kinds._narrowing import Narrowed, by_counted, by_counts
 from glws.kinds._noise import (
+    PRIOR,
     LearnsNoise,
     absence,
     changed,
+    flip_counts,
     learned_flip,
     log_rates,
     log_report,
@@ -32,6 +34,8 @@ from glws.kinds._noise import (
     report_probability,
 )
 from glws.kinds._wording import Names, listed, of_classes, plain
+
+CHOSEN = "how often reports are wrong cannot be learned of groups that were chosen by their report (share)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +129,12 @@ class MultiInstance(LearnsNoise):
         """How many classes there are."""
         return len(self.counted)
 
+    def learning(self, prior: float = PRIOR) -> MultiInstance:
+        """Refused for groups that were chosen by their report: the rate of wrong reports is not identified."""
+        if self.share is not None:
+            raise DataError(CHOSEN)
+        return super().learning(prior)
+
     def class_prior(self) -> Float[Tensor, "classes"] | None:
         """Those of `share`, all counted classes alike and all others alike."""
         if self.share is None:
@@ -180,7 +190,7 @@ class MultiInstance(LearnsNoise):
     def counts_here(self, posterior: Posterior) -> Float[Tensor, "2 2"]:
         """How many groups have none and some (rows), and were reported so (columns)."""
         if self.share is not None:
-            raise DataError("how often reports are wrong cannot be learned of groups that were chosen by their report")
+            raise DataError(CHOSEN)
         known = possible_groups(posterior) * (self.present >= 0)
         none = absence(self, posterior, self.counted[None]) * known
         return report_counts(self.present == 1, known - none, known)
@@ -188,6 +198,19 @@ class MultiInstance(LearnsNoise):
     def relearned(self, counts: Float[Tensor, "2 2"]) -> MultiInstance:
         """With the shares of wrong reports."""
         return changed(self, flip=learned_flip(counts, self.flip))
+
+    @classmethod
+    def noise_starts(cls, num_classes: int) -> dict[str, float]:
+        """A rate that is rather too high."""
+        return {"flip": 0.3}
+
+    def noise(self, names: Names = None) -> dict[str, float]:
+        """Both flip rates."""
+        return dict(zip(("none reported as some", "some reported as none"), self.flip.tolist(), strict=True))
+
+    def noise_counts(self) -> Float[Tensor, "2 2"]:
+        """One group of each truth."""
+        return flip_counts(self.flip)
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,6 +308,14 @@ class PresentClasses(LearnsNoise):
     def relearned(self, counts: Float[Tensor, "2 2"]) -> PresentClasses:
         """With the shares of wrong reports."""
         return changed(self, flip=learned_flip(counts, self.flip))
+
+    def noise(self, names: Names = None) -> dict[str, float]:
+        """Both flip rates."""
+        return dict(zip(("absent reported as present", "present reported as absent"), self.flip.tolist(), strict=True))
+
+    def noise_counts(self) -> Float[Tensor, "2 2"]:
+        """One group of each truth."""
+        return flip_counts(self.flip)
 
     def _class_counts(self, posterior: Posterior, number: int) -> Float[Tensor, "2 2"]:
         known = possible_groups(posterior) * (self.present[:, number] >= 0)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -20,6 +20,9 @@ from glws.kinds._fixed_size import AbstractTableKind
 from glws.kinds._noise import LearnsNoise, changed, share
 from glws.kinds._wording import Names, called
 
+LEARNED_FROM = 0.7
+"""Where a learned rate starts, as a part of the rate at which labels say nothing."""
+
 
 @dataclass(frozen=True, eq=False)
 class NoisyLabels(AbstractTableKind, LearnsNoise):
@@ -28,7 +31,8 @@ class NoisyLabels(AbstractTableKind, LearnsNoise):
         p(w | y) = T[y, w],   T[y, w] the probability that class y is observed as w; each row sums to 1
 
     `m_step` learns T from a first guess: T[y, w] becomes the share of w among the instances that are y according to
-    the posterior. A guess with a heavy diagonal keeps the names of the classes.
+    the posterior. A guess with a heavy diagonal keeps the names of the classes. With `is_symmetric` one rate of wrong
+    labels is learned, all of them as likely as any. `learning()` asks training to learn the noise.
 
     >>> weak = NoisyLabels.symmetric([0, 1], num_classes=3, rate=0.2)
     >>> weak.transition[0]
@@ -43,6 +47,7 @@ class NoisyLabels(AbstractTableKind, LearnsNoise):
     size: ClassVar[int] = 1
     observed: Int[Tensor, "groups"]
     transition: Float[Tensor, "classes classes"] = field(metadata=SHARED)
+    is_symmetric: bool = field(default=False, metadata=SHARED)
 
     @classmethod
     def of(cls, observed: Numbers, transition: Numbers) -> NoisyLabels:
@@ -56,8 +61,7 @@ class NoisyLabels(AbstractTableKind, LearnsNoise):
     def symmetric(cls, observed: Numbers, num_classes: int, rate: float) -> NoisyLabels:
         """Wrong with probability `rate`, and then any other class as likely as any."""
         wrong = float(rates(rate, "rate", 1))
-        matrix = torch.full((num_classes, num_classes), wrong / max(num_classes - 1, 1), dtype=torch.float64)
-        return cls.of(observed, matrix.fill_diagonal_(1 - wrong if num_classes > 1 else 1.0))
+        return replace(cls.of(observed, symmetric_matrix(wrong, num_classes)), is_symmetric=True)
 
     @classmethod
     def of_sets(cls, sizes: Numbers, priors: Numbers) -> NoisyLabels:
@@ -93,12 +97,18 @@ class NoisyLabels(AbstractTableKind, LearnsNoise):
 
     @classmethod
     def from_columns(cls, request: KindRequest) -> NoisyLabels:
-        """The observed classes, with a rate of wrong ones or the matrix T among the options."""
+        """The observed classes, with a rate of wrong ones or the matrix T among the options.
+
+        `rate: learn` learns one rate, `transition: learn` the whole matrix.
+        """
         observed, options = request.weak["label"], request.options
         if "rate" in options:
             return cls.symmetric(observed, request.num_classes, float(options["rate"]))
         if "transition" not in options:
-            raise DataError("noisy_labels needs options: {rate: 0.1}, or a matrix {transition: [[...], ...]}")
+            raise DataError(
+                "noisy_labels needs options: {rate: 0.1}, or a matrix {transition: [[...], ...]}; "
+                "{rate: learn} or {transition: learn} learns it"
+            )
         return cls.of(observed, options["transition"])
 
     @property
@@ -118,13 +128,55 @@ class NoisyLabels(AbstractTableKind, LearnsNoise):
         """The observed class."""
         return f"one label observed as {called(int(self.observed[group]), names)}"
 
-    def counts_here(self, posterior: Posterior) -> Float[Tensor, "classes classes"]:
-        """How many instances of each class were observed as each class."""
-        return posterior.marginals[:, 0].double().T @ one_hot(self.observed, self.num_classes).double()
+    def counts_here(self, posterior: Posterior) -> Float[Tensor, "*counts"]:
+        """How many instances of each class were observed as each class; of symmetric noise how many wrong and right."""
+        counts = posterior.marginals[:, 0].double().T @ one_hot(self.observed, self.num_classes).double()
+        if not self.is_symmetric:
+            return counts
+        right = counts.diagonal().sum()
+        return torch.stack([counts.sum() - right, right])
 
-    def relearned(self, counts: Float[Tensor, "classes classes"]) -> NoisyLabels:
-        """With the rows of the counts, scaled to sum to 1; a class that never occurs keeps its row."""
-        return changed(self, transition=share(counts, counts.sum(1, keepdim=True), self.transition))
+    def relearned(self, counts: Float[Tensor, "*counts"]) -> NoisyLabels:
+        """With the rows of the counts, scaled to sum to 1; a class that never occurs keeps its row.
+
+        Of symmetric noise with the share of wrong labels.
+        """
+        if not self.is_symmetric:
+            return changed(self, transition=share(counts, counts.sum(1, keepdim=True), self.transition))
+        wrong = float(share(counts[0], counts.sum(), 1 - self.transition[0, 0]))
+        return changed(self, transition=symmetric_matrix(wrong, self.num_classes).to(self.transition))
+
+    @classmethod
+    def noise_starts(cls, num_classes: int) -> dict[str, Any]:
+        """A rate that is rather too high; the true class stays the most likely one."""
+        rate = LEARNED_FROM * (num_classes - 1) / max(num_classes, 1)
+        return {"rate": rate, "transition": symmetric_matrix(rate, num_classes)}
+
+    def noise(self, names: Names = None) -> dict[str, float]:
+        """The rate of symmetric noise, or each entry of T outside of its diagonal."""
+        if self.is_symmetric:
+            return {"rate": 1 - float(self.transition[0, 0])}
+        return {
+            f"{called(truth, names)} as {called(seen, names)}": float(self.transition[truth, seen])
+            for truth in range(self.num_classes)
+            for seen in range(self.num_classes)
+            if truth != seen
+        }
+
+    def noise_counts(self) -> Float[Tensor, "*counts"]:
+        """T itself; of symmetric noise one label, wrong at the present rate."""
+        right = self.transition[0, 0]
+        return torch.stack([1 - right, right]) if self.is_symmetric else self.transition
+
+
+def symmetric_matrix(rate: float, num_classes: int) -> Float[Tensor, "classes classes"]:
+    """The matrix T where every wrong class is as likely as any.
+
+    >>> symmetric_matrix(0.2, 3)[0]
+    tensor([0.8000, 0.1000, 0.1000], dtype=torch.float64)
+    """
+    matrix = torch.full((num_classes, num_classes), rate / max(num_classes - 1, 1), dtype=torch.float64)
+    return matrix.fill_diagonal_(1 - rate if num_classes > 1 else 1.0)
 
 
 def _checked(transition: Numbers) -> Tensor:

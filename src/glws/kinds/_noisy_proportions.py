@@ -142,6 +142,21 @@ class NoisyProportions(LearnsNoise):
         learned = mean if self.kernel == "laplace" else -1 / ((torch.sqrt(1 + mean**2) - 1) / mean).log()
         return changed(self, scale=torch.where(mean > 0, learned, self.scale))
 
+    @classmethod
+    def noise_starts(cls, num_classes: int) -> dict[str, float]:
+        """A scale that is rather too large for small counts."""
+        return {"scale": 3.0}
+
+    def noise(self, names: Names = None) -> dict[str, float]:
+        """The scale."""
+        return {"scale": float(self.scale)}
+
+    def noise_counts(self) -> Float[Tensor, "2"]:
+        """The expected distance, and one group."""
+        ratio = torch.exp(-1 / self.scale)
+        mean = self.scale if self.kernel == "laplace" else 2 * ratio / (1 - ratio**2)
+        return torch.cat([mean, torch.ones_like(mean)])
+
     def _weights(self, lengths: Int[Tensor, "groups"]) -> Weighted:
         if self.kernel == "laplace":
             return laplace_noise(self.observed, float(self.scale), lengths)

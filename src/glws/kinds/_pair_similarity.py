@@ -20,6 +20,7 @@ from glws.kinds._narrowing import Narrowed, by_agreement
 from glws.kinds._noise import (
     LearnsNoise,
     changed,
+    flip_counts,
     learned_flip,
     likelihood_share,
     log_report,
@@ -107,3 +108,16 @@ class PairSimilarity(AbstractFixedSize, LearnsNoise):
     def relearned(self, counts: Float[Tensor, "2 2"]) -> PairSimilarity:
         """With the shares of wrong reports."""
         return changed(self, flip=learned_flip(counts, self.flip))
+
+    @classmethod
+    def noise_starts(cls, num_classes: int) -> dict[str, float]:
+        """A rate that is rather too high."""
+        return {"flip": 0.3}
+
+    def noise(self, names: Names = None) -> dict[str, float]:
+        """Both flip rates."""
+        return dict(zip(("different reported as same", "same reported as different"), self.flip.tolist(), strict=True))
+
+    def noise_counts(self) -> Float[Tensor, "2 2"]:
+        """One group of each truth."""
+        return flip_counts(self.flip)

@@ -19,7 +19,7 @@ from glws.kinds._arrays import Numbers, classes, flags, rates, refuse, shares
 from glws.kinds._columns import Columns, KindRequest
 from glws.kinds._fixed_size import AbstractTableKind
 from glws.kinds._noise import LearnsNoise, changed, share
-from glws.kinds._wording import Names, listed
+from glws.kinds._wording import Names, called, listed
 
 MASK = "a row for each instance with true or false for each class, no class numbers"
 """What to write instead of something that is no mask."""
@@ -125,6 +125,19 @@ class PartialLabels(AbstractTableKind, LearnsNoise):
         """With the share of sets that missed as the miss rate."""
         return changed(self, miss_rate=share(counts[:1], counts.sum(), self.miss_rate))
 
+    @classmethod
+    def noise_starts(cls, num_classes: int) -> dict[str, float]:
+        """A rate that is rather too high."""
+        return {"miss_rate": 0.3}
+
+    def noise(self, names: Names = None) -> dict[str, float]:
+        """The miss rate."""
+        return {"miss rate": float(self.miss_rate)}
+
+    def noise_counts(self) -> Float[Tensor, "2"]:
+        """One set, missed at the present rate."""
+        return torch.cat([self.miss_rate, 1 - self.miss_rate])
+
 
 @dataclass(frozen=True, eq=False)
 class NoisyCandidates(AbstractTableKind, LearnsNoise):
@@ -196,3 +209,15 @@ class NoisyCandidates(AbstractTableKind, LearnsNoise):
     def relearned(self, counts: Float[Tensor, "classes classes_and_one"]) -> NoisyCandidates:
         """With the shares of each true class."""
         return changed(self, inclusion=share(counts[:, :-1], counts[:, -1:], self.inclusion))
+
+    def noise(self, names: Names = None) -> dict[str, float]:
+        """Each entry of T."""
+        return {
+            f"{called(joined, names)} in sets of {called(truth, names)}": float(self.inclusion[truth, joined])
+            for truth in range(self.num_classes)
+            for joined in range(self.num_classes)
+        }
+
+    def noise_counts(self) -> Float[Tensor, "classes classes_and_one"]:
+        """One set of each true class."""
+        return torch.cat([self.inclusion, torch.ones_like(self.inclusion[:, :1])], 1)

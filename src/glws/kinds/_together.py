@@ -48,6 +48,10 @@ class Together(AbstractSupervision):
                 raise DataError(
                     f"Together.of takes kinds of weak labels, found {type(part).__name__}; of a list pass *list"
                 )
+            if getattr(part, "learn", None) is not None:
+                raise DataError(
+                    f"Together takes noise of {type(part).__name__} as given; to learn it, pass the kinds as a list"
+                )
         for name, found in (("groups", {len(part) for part in parts}), ("classes", {p.num_classes for p in parts})):
             if len(found) > 1:
                 raise DataError(f"the parts speak of different numbers of {name}: {sorted(found)}")

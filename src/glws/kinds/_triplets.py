@@ -100,3 +100,16 @@ class Triplets(AbstractTableKind, LearnsNoise):
     def relearned(self, counts: Float[Tensor, "2"]) -> Triplets:
         """With the share of wrong answers."""
         return changed(self, flip=share(counts[:1], counts.sum(), self.flip))
+
+    @classmethod
+    def noise_starts(cls, num_classes: int) -> dict[str, float]:
+        """A rate that is rather too high."""
+        return {"flip": 0.3}
+
+    def noise(self, names: Names = None) -> dict[str, float]:
+        """The flip rate."""
+        return {"flip": float(self.flip)}
+
+    def noise_counts(self) -> Float[Tensor, "2"]:
+        """One answer, wrong at the present rate."""
+        return torch.cat([self.flip, 1 - self.flip])

@@ -3,6 +3,7 @@
 from glws.training._checkpoint import CHECKPOINTS as CHECKPOINTS
 from glws.training._checkpoint import Snapshots as Snapshots
 from glws.training._checkpoint import latest as latest
+from glws.training._checkpoint import learned_counts as learned_counts
 from glws.training._checkpoint import trained_weights as trained_weights
 from glws.training._config import TrainingConfig as TrainingConfig
 from glws.training._devices import chosen_device as chosen_device
@@ -18,6 +19,8 @@ from glws.training._loop import Training as Training
 from glws.training._loop import fit as fit
 from glws.training._network import Forward as Forward
 from glws.training._network import ready as ready
+from glws.training._noise import LearnedNoise as LearnedNoise
+from glws.training._noise import NoiseEM as NoiseEM
 from glws.training._observer import Observer as Observer
 from glws.training._observer import TensorBoardMirror as TensorBoardMirror
 from glws.training._order import Order as Order

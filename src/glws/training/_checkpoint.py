@@ -17,6 +17,7 @@ from torch import Tensor
 from glws._files import remove_file, remove_partial
 from glws._messages import one_line
 from glws.errors import CheckpointError, FileError
+from glws.training._noise import LearnedNoise
 from glws.training._observer import TensorBoardMirror
 from glws.training._schedule import optimizer_tensors, restore_optimizer
 from glws.training._stored import (
@@ -253,6 +254,7 @@ def _parts(training: Training) -> dict[str, Mapping[str, Tensor]]:
         "optimizer": optimizer_tensors(training.optimizer),
         "state": training.state,
         "meters": training.meters.tensors,
+        "noise": training.noise.counts,
     }
 
 
@@ -283,6 +285,8 @@ def _put_back(training: Training, found: Saved) -> None:
     training.state.clear()
     training.state.update(pieces["state"])
     training.meters.tensors = pieces["meters"]
+    training.noise.counts = {name: counts.cpu() for name, counts in pieces["noise"].items()}
+    training.use_noise()
     training.warnings[:] = [str(line) for line in found.checkpoint.facts.get("warnings") or []]  # type: ignore[union-attr]
     training.step = found.step
 
@@ -303,3 +307,11 @@ def trained_weights(
     whole, average = ("modules/", "averaged_modules/") if of_modules else ("model/", "averaged/")
     part = average if wants_average and any(key.startswith(average) for key in tensors) else whole
     return {key.removeprefix(part): value for key, value in tensors.items() if key.startswith(part)}
+
+
+def learned_counts(run: RunFolder) -> LearnedNoise:
+    """The noise that a run has learned, from its newest sound checkpoint."""
+    found = latest(run.path / CHECKPOINTS, lambda line: None, run.owner)
+    tensors = {} if found is None else found.checkpoint.tensors
+    counts = {key.removeprefix("noise/"): value for key, value in tensors.items() if key.startswith("noise/")}
+    return LearnedNoise(counts)

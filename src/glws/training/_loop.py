@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -27,6 +27,7 @@ from glws.training._host_objective import loss_on_host
 from glws.training._length import with_length
 from glws.training._meters import Meters
 from glws.training._network import Forward, average, averaged_copy, number_of_features, ready
+from glws.training._noise import LearnedNoise, NoiseLearning
 from glws.training._observer import Observer
 from glws.training._order import Order
 from glws.training._predictor import Predictor
@@ -53,6 +54,7 @@ class Fitted:
     warnings: list[str]
     predict: Predictor
     evaluation: Evaluation
+    noise: LearnedNoise
     stopped_by: int | None = None
 
     def predict_for_scores(self, instances: Tensor) -> Float[Tensor, "rows classes"]:
@@ -123,7 +125,10 @@ class Training:
         self.config = config = with_length(config, data)
         self.method, self.world = method, world
         self.device = chosen_device(config.device)
-        self.data = on_device(data, self.device)
+        self.noise = NoiseLearning(data, config.seed)
+        self._start = on_device(self.noise.train, self.device)
+        self.data = self._start
+        data = self.noise.train
         self.views = views or augment.views("tables")
         self.order = Order.of(data, config.batch_size, config.seed)
         if not self.order.steps_per_epoch:
@@ -184,6 +189,8 @@ class Training:
                 if self.step % self.order.steps_per_epoch == 0:
                     self._begin_epoch()
                 self._train_step()
+                if self.noise.is_due(self.step, last):
+                    self._learn_noise()
                 observer.stepped(self.step)
                 is_stopped = self.world.any(stop.received is not None)
                 if self.step % self.order.steps_per_epoch == 0:
@@ -196,9 +203,8 @@ class Training:
             if not is_cut and self._evaluation is None:  # it was cut off after its last epoch
                 self._evaluation = self._evaluate(test, held_out)
         stopped_by = (stop.received or signal.SIGTERM) if is_cut else None
-        return Fitted(
-            self.model, self.history, self.warnings, self.predict, self._evaluation or Evaluation(), stopped_by
-        )
+        evaluation, noise = self._evaluation or Evaluation(), self.noise.learned
+        return Fitted(self.model, self.history, self.warnings, self.predict, evaluation, noise, stopped_by)
 
     @property
     def num_epochs(self) -> int:
@@ -268,6 +274,15 @@ class Training:
         if self.averaged is not None:
             for copy, model in ((self.averaged, self.model), (self.averaged_modules, self.modules)):
                 average(copy, model, self.decay, self.step, self.method.teacher_warms_up)
+
+    def _learn_noise(self) -> None:
+        """An M-step of the noise, by the network that is trained."""
+        self.noise.learn(replace(self.predict, model=self.model, modules=self.modules), self.world)
+        self.use_noise()
+
+    def use_noise(self) -> None:
+        """From now on the weak labels are those of the learned noise."""
+        self.data, self._epoch_data = self.noise.learned.applied(self._start), None
 
     def _step(self, progress: Progress) -> Step:
         batch = self._batch(progress.epoch, progress.step % self.order.steps_per_epoch)
@@ -350,6 +365,7 @@ class Training:
         return row | self._evaluation.row
 
     def _evaluate(self, test: Labeled | None, held_out: WeakDataset | None) -> Evaluation:
+        held_out = None if held_out is None else self.noise.learned.applied(held_out)
         return Evaluation.of(self.predict, test, held_out, self.world, self.predict.for_scores)
 
     def _settle_average(self) -> None:

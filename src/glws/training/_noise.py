@@ -1,0 +1,214 @@
+"""Learned noise in training: M-steps for the noise of weak labels, next to those of the network.
+
+A network that has memorized wrong labels finds them right, so that EM on its training groups learns a noise rate near
+0 (`docs/noise.md`). The noise is therefore learned from a few groups that the network is not trained on, by EM with the
+network's predictions held fixed, at regular steps of the training. All of it is a function of the predictions, the seed
+and the step: processes agree, and an interrupted training resumes bit for bit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from glws._seeds import derived_generator
+from glws.data import Groups, WeakDataset, split
+from glws.errors import DataError
+from glws.kinds import AbstractSupervision, LearnsNoise, is_learned
+from glws.training._evaluate import Predict, Predictions, posteriors_of
+from glws.training._world import World
+
+M_STEPS = 25
+"""The number of M-steps of the noise in a training."""
+WARM_UP = 0.2
+"""The share of training before the first of them: predictions of an untrained network say nothing about the noise."""
+STEP_SIZE = 0.5
+"""How far the expected counts move to those of the present predictions in one M-step."""
+ROUNDS, SETTLED = 50, 1e-4
+"""EM for fixed predictions ends after so many rounds, or when no parameter changes by more than this."""
+KEPT_GROUPS, LEAST_SHARE, MOST_SHARE = 300, 0.1, 0.3
+"""The number of groups that are kept for the noise, within these shares of all."""
+FEWEST = 10
+"""With fewer groups of a kind kept, its noise is learned from the training groups."""
+
+Weak = tuple[AbstractSupervision, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedNoise:
+    """The noise that a training has learned: for each kind that learns it, by name, its expected counts."""
+
+    counts: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def applied(self, data: WeakDataset) -> WeakDataset:
+        """The data with the learned noise in each kind that asks for it; noise that is given stays."""
+        return data.with_weak(self.relearned(data.weak)) if any(map(is_learned, data.weak)) else data
+
+    def relearned(self, weak: Sequence[AbstractSupervision]) -> Weak:
+        """The kinds with the learned noise."""
+        names = _names(weak)
+        return tuple(self._one(names[place], part) if is_learned(part) else part for place, part in enumerate(weak))
+
+    def _one(self, name: str, weak: LearnsNoise) -> LearnsNoise:
+        counts = self.counts.get(name)
+        if counts is None or counts.shape != weak.noise_counts().shape:
+            known = ", ".join(self.counts) or "none"
+            raise DataError(
+                f"the noise of {name} is to be learned, but training has learned that of other weak labels ({known}); "
+                "give the noise of this data as numbers"
+            )
+        return weak.relearned(counts)
+
+
+class NoiseEM:
+    """EM for the noise of weak labels, by predictions that are given: the expected counts so far, priors included.
+
+    `data` are groups of kinds that learn their noise. Each round computes the posteriors given predictions and noise
+    (E-step), and the noise that makes their expected and prior counts most likely (M-step): the likelihood times the
+    prior never falls.
+    """
+
+    def __init__(self, data: WeakDataset) -> None:
+        self.data = data
+        self._names = _names(data.weak)
+        self._prior = {name: _learned(data.weak[place]).prior_counts for place, name in self._names.items()}
+        self.counts: dict[str, Tensor] = {}
+
+    @property
+    def learned(self) -> LearnedNoise:
+        """What has been learned by now; before the first M-step the start."""
+        return LearnedNoise({name: self.counts.get(name, prior) for name, prior in self._prior.items()})
+
+    def update(self, predictions: Callable[[Tensor], Tensor], step_size: float = 1.0) -> None:
+        """EM to its end; the counts move to those that it finds by this part of the way."""
+        for name, found in self.converged(predictions, self.learned).counts.items():
+            before = self.counts.get(name)
+            self.counts[name] = found if before is None else before + step_size * (found - before)
+
+    def converged(self, predictions: Callable[[Tensor], Tensor], noise: LearnedNoise) -> LearnedNoise:
+        """The noise at the end of EM."""
+        for _ in range(ROUNDS):
+            before, noise = noise, self.m_step(predictions, noise)
+            if self._change(before, noise) < SETTLED:
+                break
+        return noise
+
+    def m_step(self, predictions: Callable[[Tensor], Tensor], noise: LearnedNoise) -> LearnedNoise:
+        """One round of EM."""
+        data, total = noise.applied(self.data), dict(self._prior)
+        for number, chosen, _, posterior in posteriors_of(data, predictions):
+            counts = _learned(data.weak[number][chosen]).expected_counts(posterior)
+            total[self._names[number]] = total[self._names[number]] + counts.double().cpu()
+        return LearnedNoise(total)
+
+    def _change(self, before: LearnedNoise, after: LearnedNoise) -> float:
+        return max(
+            (
+                abs(old - new)
+                for pair in zip(before.relearned(self.data.weak), after.relearned(self.data.weak), strict=True)
+                for old, new in zip(*(_learned(weak).noise().values() for weak in pair), strict=True)
+            ),
+            default=0.0,
+        )
+
+
+class NoiseLearning(NoiseEM):
+    """The M-steps of the noise in a training. `train` are the data without the groups that the noise is learned from.
+
+    `counts` is part of every checkpoint. `from_training` names the kinds that had too few groups to keep any.
+    """
+
+    def __init__(self, data: WeakDataset, seed: int) -> None:
+        self.train, counted, self.from_training = _divided(data, seed)
+        super().__init__(counted)
+
+    def is_due(self, step: int, num_steps: int) -> bool:
+        """Whether an M-step follows this step: evenly spaced ones after the warm-up, and one at the end."""
+        if not self.data.weak or step < math.ceil(WARM_UP * num_steps):
+            return False
+        every = max(1, round((1 - WARM_UP) * num_steps / M_STEPS))
+        return (num_steps - step) % every == 0
+
+    @torch.no_grad()
+    def learn(self, predict: Predict, world: World) -> None:
+        """An M-step by the present predictions; all processes must take it together."""
+        found = Predictions.of_members(self.data, predict, world)
+        self.update(Predictions(found.numbers, found.log_probs.double()), STEP_SIZE)
+
+
+# ---------------------------------------------------------------- the groups that are kept
+
+
+class Divided(NamedTuple):
+    """The data to train on, the groups that noise is learned from, and the names of kinds where these are the same."""
+
+    train: WeakDataset
+    counted: WeakDataset
+    from_training: tuple[str, ...]
+
+
+def _divided(data: WeakDataset, seed: int) -> Divided:
+    """Keeps some groups of the kinds with learned noise, unless they check themselves or there are too few.
+
+    Groups with a common instance, of all these kinds, stay together where that is possible (`glws.data.split`).
+    """
+    names = _names(data.weak)
+    if not names:
+        return Divided(data, _with_parts(data, []), ())
+    asked = [n for n in names if not _learned(data.weak[n]).checks_itself]
+    parts = {n: (data.groups[n], data.weak[n]) for n in range(len(data.weak))}
+    counted = {n: parts[n] for n in names}
+    scarce = []
+    if asked:
+        some = WeakDataset(
+            data.instances, [data.groups[n] for n in asked], [data.weak[n] for n in asked], data.evidence, check=False
+        )
+        kept, held_out = split(some, _share(len(some)), derived_generator("cpu", seed, "noise"))
+        for place, n in enumerate(asked):
+            if len(held_out.groups[place]) < FEWEST:
+                scarce.append(names[n])
+                continue
+            parts[n] = kept.groups[place], kept.weak[place]
+            counted[n] = held_out.groups[place], held_out.weak[place]
+    return Divided(_with_parts(data, list(parts.values())), _with_parts(data, list(counted.values())), tuple(scarce))
+
+
+def _share(groups: int) -> float:
+    """The share of the groups that is kept for the noise.
+
+    >>> _share(100), _share(2000), _share(100_000)
+    (0.3, 0.15, 0.1)
+    """
+    return min(MOST_SHARE, max(LEAST_SHARE, KEPT_GROUPS / max(groups, 1)))
+
+
+def _with_parts(data: WeakDataset, parts: Sequence[tuple[Groups, AbstractSupervision]]) -> WeakDataset:
+    groups, weak = zip(*parts, strict=True) if parts else ((), ())
+    return WeakDataset(data.instances, list(groups), list(weak), data.evidence, check=False)
+
+
+def _names(weak: Sequence[AbstractSupervision]) -> dict[int, str]:
+    """A name for each kind with learned noise, by its place: the class, and a number from the second of a class on.
+
+    >>> from glws.kinds import Labels, PairComparison
+    >>> pairs = PairComparison.of([0], flip=0.2).learning()
+    >>> _names([pairs, Labels.of([0], 2), pairs])
+    {0: 'PairComparison', 2: 'PairComparison 2'}
+    """
+    names: dict[int, str] = {}
+    for place, part in enumerate(weak):
+        if is_learned(part):
+            kind = type(part).__name__
+            same = sum(name.partition(" ")[0] == kind for name in names.values())
+            names[place] = f"{kind} {same + 1}" if same else kind
+    return names
+
+
+def _learned(weak: AbstractSupervision) -> LearnsNoise:
+    assert isinstance(weak, LearnsNoise)
+    return weak
