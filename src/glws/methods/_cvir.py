@@ -16,7 +16,6 @@ from glws.data.weaken import down, nearest
 from glws.errors import DataError
 from glws.kinds import Labels, Unlabeled
 from glws.methods._abstract import Epoch, Setup
-from glws.methods._bbe import best_bin_estimate
 from glws.methods._positive_unlabeled import (
     AbstractPositiveUnlabeled,
     check_optional_prior,
@@ -28,6 +27,7 @@ from glws.methods._positive_unlabeled import (
 from glws.methods._recipe import Recipe
 from glws.methods._risks import margin
 from glws.methods._step import Progress, State, Step
+from glws.selection import best_bin_estimate
 
 PUBLISHED_WARM_EPOCHS = 100
 PUBLISHED_EPOCHS = 1000

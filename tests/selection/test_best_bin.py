@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from glws.errors import DataError
-from glws.methods._bbe import BestBin, best_bin_estimate
+from glws.selection import BestBin, best_bin_estimate
 
 
 def overlapping(num_positive: int, num_copies: int, num_negative: int) -> tuple[Tensor, Tensor]:
