@@ -397,8 +397,8 @@ AROUND = [
     Mutant(
         "the likeliest groups are called surprising",
         "experiment/_content.py",
-        "key=lambda judged: judged.log_likelihood /",
-        "key=lambda judged: -judged.log_likelihood /",
+        "key=lambda group: group.log_likelihood /",
+        "key=lambda group: -group.log_likelihood /",
         ("tests/experiment/test_content.py",),
     ),
     Mutant(

@@ -101,7 +101,7 @@ def test_the_kind_of_the_page_works_through_every_command(
     assert "mypackage.kinds:MostFrequent: 60 groups of 5 instances\nno problems found\n" in said
     assert said.endswith("next: glws train --data days.yaml --allow-code\n")
     stop(monkeypatch, *train)
-    assert "from 54 days, no single label seen; 6 groups held out" in capsys.readouterr().out
+    assert "training on 54 days (0 labeled rows); 6 groups held out" in capsys.readouterr().out
     glws(*commands("train", "--resume")[0])
     glws(*[word.replace("run", "whole") for word in train])
     for name in ("result.json", "metrics.jsonl"):
@@ -146,7 +146,7 @@ def test_code_of_ones_own_is_refused_in_one_line_unless_it_is_allowed(
 def test_the_simulator_of_a_kind_is_a_setting_of_data_sets(here: Path, capsys: Capture) -> None:
     (words,) = commands("train", "--data", "iris", "--kind", "mypackage.kinds:MostFrequent")
     glws(*words, "training.epochs=2")
-    assert "from 72 days, no single label seen" in capsys.readouterr().out
+    assert "training on 72 days (0 labeled rows)" in capsys.readouterr().out
     changed = [word.replace("num_groups", "num_gruops") for word in words]
     assert cli.run([*changed, "--out", "other"]) == 2
     assert "no such key `setting.mypackage.kinds:MostFrequent.num_gruops`; did you mean" in capsys.readouterr().err

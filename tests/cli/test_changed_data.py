@@ -94,8 +94,8 @@ def test_resume_refuses_data_that_changed_in_one_line_and_writes_nothing(
     before = files(here / "half")
     assert run(RESUME) == 2
     assert capsys.readouterr().err == (
-        f"glws: error: bags.yaml: the data has changed since half was begun ({what}); restore the data, or go on with "
-        "those that are there now by --changed-data\n"
+        f"glws: error: bags.yaml: the data has changed since half was begun ({what}); restore the data, or continue "
+        "with the data as it is now by --changed-data\n"
     )
     assert files(here / "half") == before
 
@@ -108,8 +108,8 @@ def test_changed_data_goes_on_with_a_warning_and_is_the_data_of_the_run_from_the
     change(here / "bags.csv")
     assert run([*RESUME, "--changed-data"]) == 0
     assert capsys.readouterr().err == (
-        f"glws: warning: bags.yaml: the data has changed since half was trained on it ({what}); training goes on with "
-        "the data as it is now\n"
+        f"glws: warning: bags.yaml: the data has changed since half was trained on it ({what}); training continues "
+        "with the data as it is now\n"
     )
     now = read_table(here / "bags.yaml").data_hash()
     stored = RunFolder.open(here / "half")

@@ -78,7 +78,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "a device that is none": ([*BAGS, "training.device=gpu"], "must be auto, cpu, cuda or cuda:N. Got 'gpu'."),
     "a device that is not there": ([*BAGS, "training.device=cuda:99"], "but this machine has"),
     # what does not go together
-    "a kind for a table": ([*BAGS, "--kind", "proportions"], "bags.yaml says itself what is known"),
+    "a kind for a table": ([*BAGS, "--kind", "proportions"], "bags.yaml names its own weak labels"),
     "sizes of a setting for a table": ([*BAGS, "data.options.num_bags=3"], "data.options has no meaning here"),
     "a test table for a data set": ([*DIGITS, "data.test=bags.yaml"], "data.test has no meaning here"),
     "two data sets": ([*BAGS, "data.source=digits"], "must name a table or a source. Got both."),
@@ -126,7 +126,7 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     # reports
     "no run to report": (["report"], "missing argument 'RUN'"),
     "a report of nothing": (["report", "nothing"], "nothing is not there"),
-    "a report of half a run": (["report", "half"], "half is not finished; go on with it: glws train --resume half"),
+    "a report of half a run": (["report", "half"], "half is not finished; resume it: glws train --resume half"),
     "a comparison without a name": (["report", "done", "done"], "needs --out FILE.html"),
     "a report that is no page": (["report", "done", "--out", "page.txt"], "--out must end in .html"),
     "a report that is a folder": (["report", "done", "--out", "folder.html"], "folder.html: it is a folder"),
@@ -143,7 +143,7 @@ USES: dict[str, tuple[list[str], str]] = {
     "no run": ([], "missing argument 'RUN'"),
     "a run that is not there": (["nothing"], "nothing: there is no such run folder"),
     "a folder without a run": (["folder"], "folder holds no run"),
-    "half a run": (["half"], "half is not finished; go on with it"),
+    "half a run": (["half"], "half is not finished; resume it"),
     "no such data": (["done", "gone.yaml"], "gone.yaml: there is no such file"),
     "a table itself": (["done", "bags.csv"], "bags.csv is a table by itself"),
     "data of other classes": (["done", "others.yaml"], "trained for the classes benign, malignant, the data has good"),

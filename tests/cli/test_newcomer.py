@@ -41,7 +41,7 @@ def test_the_documented_commands_run_from_the_example_to_the_labels(
     said = capsys.readouterr()
     assert said.err == ""
     assert "71 groups of 8 to 9 instances" in said.out
-    assert "no single label seen" in said.out
+    assert "(0 labeled rows)" in said.out
     assert _accuracy(said.out) > 0.9
     assert (tmp_path / "runs" / "bags-1" / "report.html").is_file()
     _check_labels(tmp_path / "labels.parquet", tmp_path / "bags.csv")
@@ -73,7 +73,7 @@ def test_without_arguments_it_learns_digits_from_counts(
     monkeypatch.chdir(tmp_path)
     assert run(["train"]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("learning 10 classes from 130 bags, no single label seen; 14 groups held out\n")
+    assert said.startswith("training on 130 bags (0 labeled rows); 14 groups held out; 10 classes\n")
     assert _accuracy(said) > 0.95
     assert said.endswith("report: runs/digits-class_proportions-1/report.html\n")
 

@@ -30,7 +30,7 @@ def test_it_says_what_it_learned_from_how_well_and_where_the_report_is(
     assert run(["train", "--data", table, *QUICK]) == 0
     said = capsys.readouterr()
     lines = said.out.splitlines()
-    assert lines[0] == "learning 2 classes from 11 bags, no single label seen; 1 group held out"
+    assert lines[0] == "training on 11 bags (0 labeled rows); 1 group held out; 2 classes"
     assert lines[1] == "GLWS trains Linear (6 weights) on cpu for 2 epochs of 3 steps"
     assert lines[-4].startswith("test accuracy ")
     assert lines[-4].endswith(" on 3 instances, last epoch")
@@ -58,7 +58,10 @@ def test_without_true_labels_it_says_that_the_accuracy_is_not_known(
 
 @pytest.mark.usefixtures("table")
 def test_classes_without_names_are_judged_after_matching_and_it_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    note = "note: nothing told which class is which, so classes may be exchanged; a few true labels would settle it"
+    note = (
+        "note: these weak labels do not identify the class names; predicted classes may be permuted. "
+        "A few labels fix this"
+    )
     words = ["train", "--data", "breast_cancer", "training.epochs=1", "model.name=linear"]
     assert run([*words, "--kind", "pair_similarity"]) == 0
     nameless = capsys.readouterr().out

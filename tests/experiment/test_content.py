@@ -15,7 +15,7 @@ from experiment.test_finished_run import by_row
 from glws.data import Groups, WeakDataset
 from glws.data.augment import views
 from glws.experiment import ExperimentData, FinishedRun
-from glws.experiment._content import Judged, _command, _drawn, _number, _own_name, from_plain, to_plain
+from glws.experiment._content import ExplainedGroup, _command, _drawn, _number, _own_name, from_plain, to_plain
 from glws.kinds import ClassCounts, PresentClasses, Proportions, Unlabeled
 from glws.training import RunFolder
 
@@ -70,7 +70,7 @@ def test_scores_are_those_of_the_result(made: tuple[Path, Path]) -> None:
     assert content.weak_scores == result["held_out"]
     assert content.confusion is not None
     assert content.confusion.trace() / content.confusion.sum() == pytest.approx(result["accuracy"])
-    assert content.learned_from == "6 bags, no single label seen"
+    assert content.learned_from == "6 bags (0 labeled rows)"
     assert len(content.metrics) == len(run.rows())
 
 
@@ -80,7 +80,7 @@ def test_a_group_is_found_among_all() -> None:
     nothing = torch.zeros(0)
     for number in range(5):
         members = groups.indices[groups.offsets[number] : groups.offsets[number + 1]]
-        assert _number(data, Judged(0, members, 0.0, nothing, nothing, "")) == number
+        assert _number(data, ExplainedGroup(0, members, 0.0, nothing, nothing, "")) == number
 
 
 def test_small_automata_are_drawn_whole_and_large_ones_in_part() -> None:
@@ -122,7 +122,7 @@ def test_held_out_instances_of_an_unlabeled_set_are_called_part_of_it() -> None:
     nothing = torch.zeros(2, 2)
 
     def called(*members: int) -> str:
-        return _own_name(data, Judged(0, torch.tensor(members), 0.0, nothing, nothing, ""))
+        return _own_name(data, ExplainedGroup(0, torch.tensor(members), 0.0, nothing, nothing, ""))
 
     assert called(4, 5, 6, 7) == "south"
     assert called(5, 6) == "part of south"

@@ -11,4 +11,4 @@ from glws.kinds import Labels, Proportions
 
 def test_labels_are_counted_apart() -> None:
     data = WeakDataset(torch.zeros(4, 1), [[[0, 1]], [[2], [3]]], [Proportions.of([1]), Labels.of([1, None], 2)])
-    assert learned_from(data) == "1 bag, 1 label"
+    assert learned_from(data) == "1 bag (1 labeled row)"

@@ -267,7 +267,7 @@ def send_signals(folder: Path) -> None:
         os.kill(process, number)
         assert status_of(process) == 128 + number
         assert time.monotonic() - start < 10
-        assert errors(place) == "glws: stopped and saved; go on with: glws train --resume run\n", errors(place)
+        assert errors(place) == "glws: stopped and saved; resume with: glws train --resume run\n", errors(place)
         check_goes_on(place)
     twice(fresh(folder / "twice"))
     print("signals", flush=True)

@@ -110,7 +110,7 @@ def begun_by_two(folder: Path) -> None:
     wait_for(lambda: is_training(folder))
     os.kill(processes[1], signal.SIGTERM)
     assert [status_of(process) for process in processes] == [128 + signal.SIGTERM] * 2
-    assert "go on with: glws train --resume ../run" in errors(folder / "rank-0")
+    assert "resume with: glws train --resume ../run" in errors(folder / "rank-0")
     assert not RunFolder.open(folder / "run").is_finished
 
 

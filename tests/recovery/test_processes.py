@@ -124,7 +124,7 @@ def test_a_process_that_freezes_ends_the_others_in_one_line(tmp_path: Path, monk
     (said, errors), _ = pair(FROZEN)
     assert said.splitlines()[-1] == "2"
     assert errors.count("glws: error: ") == 1
-    assert "another process of this training has not answered for 2 seconds; go on with --resume" in errors
+    assert "another process of this training has not answered for 2 seconds; continue with --resume" in errors
 
 
 @pytest.mark.slow
@@ -139,7 +139,7 @@ def test_a_signal_to_torchrun_stops_and_saves(tmp_path: Path) -> None:
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=40)
     assert process.returncode != 0
-    assert "glws: stopped and saved; go on with: glws train --resume run" in errors
+    assert "glws: stopped and saved; resume with: glws train --resume run" in errors
     run = RunFolder.open(tmp_path / "run")
     found = latest(tmp_path / "run" / CHECKPOINTS, pytest.fail, run.owner)
     assert found is not None

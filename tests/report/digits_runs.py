@@ -47,7 +47,7 @@ def proportions_run(epochs: int = 12, seed: int = 0) -> RunContent:
         weaken.proportions(labels, number, 10, 2, generator=generator)
         for labels, number in ((digits.labels, 143), (digits.test_labels, 30))
     )
-    return trained("proportions of digits", digits, known, held_out, epochs, seed, "143 bags, no single label seen")
+    return trained("proportions of digits", digits, known, held_out, epochs, seed, "143 bags (0 labeled rows)")
 
 
 def partial_run(epochs: int = 10, seed: int = 0, name: str = "partial labels") -> RunContent:

@@ -41,7 +41,7 @@ def small_run(**changes: Any) -> RunContent:
             KnownPart("Proportions", np.array([3, 5, 5, 9]), ("exactly 2 of class 1",), DRAWING, "group 0"),
             KnownPart("PairSimilarity", np.array([2, 2]), ("a pair of the same class",)),
         ),
-        learned_from="4 bags and 2 pairs, no single label seen",
+        learned_from="4 bags and 2 pairs (0 labeled rows)",
         metrics=metrics,
         scores={
             "accuracy": 0.75,

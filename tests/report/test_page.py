@@ -112,7 +112,7 @@ def test_what_was_given_is_shown_as_text() -> None:
 
 def test_headline_numbers_come_first_with_what_they_mean() -> None:
     texts = PageReader(page([small_run()])).texts
-    first = texts[: texts.index("What was known")]
+    first = texts[: texts.index("Weak labels")]
     for name, value in (
         ("Test accuracy", "75.0 %"),
         ("Balanced accuracy", "71.0 %"),
@@ -124,7 +124,7 @@ def test_headline_numbers_come_first_with_what_they_mean() -> None:
         place = first.index(name)
         assert first[place + 1] == value
         assert first[place + 2].endswith(".")
-    assert "Learned from 4 bags and 2 pairs, no single label seen" in first
+    assert "Trained on 4 bags and 2 pairs (0 labeled rows)" in first
     assert "The model predicts one class only." in first
 
 
@@ -203,7 +203,7 @@ def test_surprising_groups_say_how_unlikely_they_are() -> None:
     texts = PageReader(page([small_run()])).texts
     assert "group 17: exactly 3 of class 1" in texts
     assert "log-likelihood −12.5, probability 3.7e−06" in texts
-    assert "log-likelihood −∞: the predictions rule out what is known" in texts
+    assert "log-likelihood −∞: impossible under the predictions" in texts
 
 
 def test_of_a_large_group_those_are_shown_whose_belief_moved_most() -> None:
@@ -216,7 +216,7 @@ def test_of_a_large_group_those_are_shown_whose_belief_moved_most() -> None:
     assert shown == sorted(shown)
     assert {3, 13, 23, 33, 43} <= set(shown)
     assert len(shown) == 12
-    assert "38 more instances, less changed by what is known" in read.texts
+    assert "38 more instances, less changed by the weak label" in read.texts
 
 
 def test_a_run_that_went_wrong_can_be_reported() -> None:

@@ -20,7 +20,7 @@ def data(
         ),
     ] = None,
 ) -> None:
-    """List the data sets that glws knows, or download one over https, checked and whole or not at all."""
+    """List the data sets that glws knows, or download one (verified, atomic)."""
     from glws.data import data_folder, download
 
     if action == "list":

@@ -1,4 +1,4 @@
-"""`glws predict` and `glws label`: what a trained network says of instances, alone and given what is known."""
+"""`glws predict` and `glws label`: the predictions of a trained network, and the posteriors given weak labels."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def predict(run: Run, data: Data = None, out: Out = Path("predictions.parquet"),
 
 
 def label(run: Run, data: Data = None, out: Out = Path("labels.parquet"), allow_code: AllowCode = False) -> None:
-    """Label every instance, given the network and what is known of its group."""
+    """Write the posterior label of every instance, given the network and the weak label of its group."""
     _check(run, data, out)
     from glws.experiment import FinishedRun
 
@@ -37,7 +37,9 @@ def label(run: Run, data: Data = None, out: Out = Path("labels.parquet"), allow_
     _write(columns, out)
     unlabeled = int((columns["label"] == "").sum())
     if unlabeled:
-        typer.echo(f"{unlabeled:,} of them without a label: the network rules out what is known of their groups")
+        typer.echo(
+            f"{unlabeled:,} of them without a label: the weak labels of their groups are impossible under the network"
+        )
 
 
 def _check(run: Path, data: Path | None, out: Path) -> None:

@@ -6,7 +6,7 @@ import typer
 
 
 def methods() -> None:
-    """List the methods: the weak labels each takes, and whether it has to be told the class prior."""
+    """List the methods: the weak labels each takes, and whether it needs the class prior."""
     from rich.console import Console
     from rich.table import Table
 

@@ -19,7 +19,7 @@ AllowCode = Annotated[
 
 
 def check_description(path: Path) -> None:
-    """Refuses what cannot be the description of a table, and says what is meant where the table itself was given."""
+    """Refuses a path that is no description of a table, with advice if it is the table itself."""
     if path.suffix.lower() in TABLES:
         raise UsageError(
             f"{path} is a table by itself; write a YAML file that names its columns (data, features, classes, group, "

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 SIGNALED = 128
 SMALL_NETWORK = 1_000_000
 """With fewer weights than this, threads spend more time on waiting for each other than on work."""
-NAMELESS = "note: nothing told which class is which, so classes may be exchanged; a few true labels would settle it"
+NAMELESS = (
+    "note: these weak labels do not identify the class names; predicted classes may be permuted. A few labels fix this"
+)
 
 
 def train(
@@ -44,7 +46,7 @@ def train(
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Where the run goes. Default: the next free runs/NAME-NUMBER.")
     ] = None,
-    resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Go on with a run that was cut off.")] = None,
+    resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Resume an interrupted run.")] = None,
     changed_data: Annotated[
         bool, typer.Option("--changed-data", help="With --resume: go on although the data has changed.")
     ] = False,
@@ -72,7 +74,7 @@ def train(
 def _refuse_with_resume(words: list[str], others: Mapping[str, Any]) -> None:
     given = [*(f"--{name}" for name, value in others.items() if value is not None), *words]
     if given:
-        raise UsageError(f"--resume goes on with the run as it was begun; leave out {', '.join(given)}")
+        raise UsageError(f"--resume continues the run as it was begun; leave out {', '.join(given)}")
 
 
 def _config(words: list[str], shorthand: Mapping[str, str | None], allow_code: bool) -> ExperimentConfig:
@@ -89,7 +91,7 @@ def _config(words: list[str], shorthand: Mapping[str, str | None], allow_code: b
 
 
 def _with_views(config: ExperimentConfig) -> ExperimentConfig:
-    """A table of images gets the views of photographs of its size, unless it is told otherwise."""
+    """A table of images gets the views of photographs of its size, unless the configuration names others."""
     if config.data.table is None or config.data.views != "auto":
         return config
     from dataclasses import replace
@@ -106,13 +108,13 @@ def _with_views(config: ExperimentConfig) -> ExperimentConfig:
 
 
 def _check_data(data: str | None, kind: str | None) -> None:
-    """A file is the description of a table, and says itself what is known."""
+    """A file is the description of a table, which names its weak labels."""
     path = Path(data or "")
     if path.suffix.lower() not in (*DESCRIPTIONS, *TABLES):
         return
     check_description(path)
     if kind is not None:
-        raise UsageError(f"--kind is for data sets that are weakened; {path} says itself what is known")
+        raise UsageError(f"--kind is for data sets that are weakened; {path} names its own weak labels")
 
 
 def _check_together(config: ExperimentConfig) -> None:
@@ -225,7 +227,7 @@ def _run(experiment: Experiment, run: RunFolder, world: World) -> None:
         outcome = experiment.finish(run, observer, lambda line: console.print(f"note: {line}", markup=False))
     if outcome.stopped_by is not None:
         if world.is_first:
-            typer.echo(f"glws: stopped and saved; go on with: glws train --resume {outcome.folder}", err=True)
+            typer.echo(f"glws: stopped and saved; resume with: glws train --resume {outcome.folder}", err=True)
         raise typer.Exit(SIGNALED + outcome.stopped_by)
     if world.is_first:
         _conclude(console, experiment, outcome)
@@ -248,7 +250,7 @@ def _introduce(console: Console, experiment: Experiment) -> None:
     weights = sum(weight.numel() for weight in training.model.parameters())
     epochs, steps = counted(training.num_epochs, "epoch"), counted(training.order.steps_per_epoch, "step")
     held_out = "" if data.held_out is None else f"; {counted(len(data.held_out), 'group')} held out"
-    console.print(f"learning {len(data.classes)} classes from {learned_from(data.train)}{held_out}", markup=False)
+    console.print(f"training on {learned_from(data.train)}{held_out}; {len(data.classes)} classes", markup=False)
     console.print(
         f"{type(training.method).__name__} trains {type(training.model).__name__} ({weights:,} weights) "
         f"on {training.device} for {epochs} of {steps}",
@@ -268,11 +270,11 @@ def _conclude(console: Console, experiment: Experiment, outcome: Outcome) -> Non
         lines.append("test accuracy not known: there are no true labels to test on")
     if "held_out" in found:
         weak = found["held_out"]
-        told = f"held-out groups: log-likelihood {weak['log_likelihood']:.3f} each (0 is perfect)"
+        summary = f"held-out groups: log-likelihood {weak['log_likelihood']:.3f} each (0 is perfect)"
         if "estimated_accuracy" in weak:
-            told += f"; by them {weak['estimated_accuracy']:.1%} of instances are right"
-            told += f", give or take {2 * weak['estimated_accuracy_error']:.1%}"
-        lines.append(told)
+            summary += f"; by them {weak['estimated_accuracy']:.1%} of instances are right"
+            summary += f", give or take {2 * weak['estimated_accuracy_error']:.1%}"
+        lines.append(summary)
     if not experiment.names_are_identified:
         lines.append(NAMELESS)
     lines += [f"warning: {warning}" for warning in outcome.warnings[-1:]]

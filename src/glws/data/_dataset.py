@@ -214,8 +214,8 @@ class WeakDataset:
 
         Only kinds with `exchangeable_sets` change; group sizes and weak labels stay.
         """
-        dealt = [_this_epoch(groups, weak, generator) for groups, weak in zip(self.groups, self.weak, strict=True)]
-        return WeakDataset(self.instances, dealt, self.weak, self.evidence, check=False)
+        regrouped = [_this_epoch(groups, weak, generator) for groups, weak in zip(self.groups, self.weak, strict=True)]
+        return WeakDataset(self.instances, regrouped, self.weak, self.evidence, check=False)
 
     def batches(self, num_batches: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
         """One pass through all groups in this many batches, each with its share of every kind."""

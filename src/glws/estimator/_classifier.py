@@ -63,7 +63,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     EM needs something to begin with that tells rows apart: `start="network"` trains the network above first and starts
     from its posterior; "even" starts from what the weak labels say by themselves, which is enough where groups differ.
 
-    After `fit`: `classes_`; `posterior_`, what each training row is given the predictions and all that is known of it,
+    After `fit`: `classes_`; `posterior_`, the posterior of each training row given all its weak labels,
     [rows, classes]; `loss_curve_`, the loss of each epoch, or -mean log p(w | x) of rows not fitted to for each round;
     `network_` or `estimator_`, what was learned.
 
@@ -164,7 +164,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         begun = first_posterior(known, features.shape[0])
         rows = np.flatnonzero(informed_rows(known, features.shape[0], seed))
         if not len(rows):
-            raise DataError("nothing is known of any row: every weak label allows everything")
+            raise DataError("no weak label tells anything: each allows every labeling")
         if self.start == "network" and is_open(begun, rows):
             shown = _dense(StandardScaler(with_mean=not _is_sparse(features)).fit_transform(features))
             network, _, noise = self._learner(seed).fit(shown, known)
@@ -202,7 +202,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return class_table(self.estimator_, features, len(self.classes_))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The most likely class of each row; of a network that was told `shares`, the best for balanced accuracy."""
+        """The most likely class of each row; of a network that was given `shares`, the best for balanced accuracy."""
         check_is_fitted(self)
         return np.asarray(self.classes_[self._decided(self._features(X, is_new=False))])
 

@@ -36,7 +36,7 @@ def log_probs(network: Predictor, features: Array) -> Array:
 
 
 def decided(network: Predictor, features: Array) -> NDArray[np.int64]:
-    """The most likely class of each row; of a network that was told `shares`, the best for balanced accuracy."""
+    """The most likely class of each row; of a network that was given `shares`, the best for balanced accuracy."""
     found = torch.from_numpy(log_probs(network, features))
     return np.asarray(balanced_posterior(found, network.config.shares).argmax(1).numpy())
 

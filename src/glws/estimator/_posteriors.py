@@ -1,4 +1,4 @@
-"""The posterior of every row, given predictions and all that is known of it."""
+"""The posterior of every row, given predictions and all its weak labels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RowPosterior(NamedTuple):
         probs(k) ∝ p(k) Π_g q_g(k) / p(k)          damped(k) ∝ p(k) Π_g (q_g(k) / p(k))^(1/d)
 
     both [rows, classes]; both are q_g where a row is in one group, and p where it is in none. `probs` takes groups that
-    share a row for independent witnesses. `damped` is what EM goes on with: where all groups hold that there are too
+    share a row for independent witnesses. `damped` is what EM continues with: where all groups hold that there are too
     few of a class, each asks for the whole correction, and all of them together would overshoot. log_likelihood:
     log p(w | x) of every group, kind after kind.
     """
@@ -47,22 +47,24 @@ def row_posterior(log_probs: Array, known: ParsedTargets) -> RowPosterior:
            [0.3, 0.7]])
     """
     predicted = torch.as_tensor(log_probs)
-    told, times, likelihoods = torch.zeros_like(predicted), torch.zeros(len(predicted), 1).double(), []
+    messages, times, likelihoods = torch.zeros_like(predicted), torch.zeros(len(predicted), 1).double(), []
     for groups, weak in zip(known.groups, known.weak, strict=True):
         for chosen in torch.split(torch.arange(len(groups)), GROUPS_AT_ONCE):
             members, lengths = groups.padded(chosen)
             answer = weak[chosen].infer(predicted[members], lengths)
             real = padding_mask(members, lengths) & ~answer.impossible[:, None]
             rows = members[real]
-            told.index_add_(0, rows, _messages(answer.marginals[real], predicted[rows]))
+            messages.index_add_(0, rows, _messages(answer.marginals[real], predicted[rows]))
             times.index_add_(0, rows, torch.ones(len(rows), 1).double())
             likelihoods.append(answer.log_likelihood)
-    probs, damped = (_normalized(predicted + part, predicted).numpy() for part in (told, told / times.clamp_min(1)))
+    probs, damped = (
+        _normalized(predicted + part, predicted).numpy() for part in (messages, messages / times.clamp_min(1))
+    )
     return RowPosterior(probs, damped, torch.cat([torch.zeros(0), *likelihoods]).double().numpy())
 
 
 def first_posterior(known: ParsedTargets, num_rows: int) -> RowPosterior:
-    """What is known before anything is predicted: under even predictions, or as the kind says to begin.
+    """The posterior before any prediction: under even predictions, or as the kind says to begin.
 
     >>> from glws.data import Groups
     >>> from glws.kinds import Proportions
@@ -87,7 +89,7 @@ def first_posterior(known: ParsedTargets, num_rows: int) -> RowPosterior:
 
 
 def informed_rows(known: ParsedTargets, num_rows: int, seed: int) -> NDArray[np.bool_]:
-    """Which rows anything is known of: those whose posterior is not just the prediction, whatever is predicted."""
+    """Rows with a weak label that tells something: their posterior differs from some prediction."""
     drawn = np.random.default_rng(seed).dirichlet(np.ones(len(known.classes)), num_rows)
     change = np.abs(row_posterior(np.log(drawn), known).probs - drawn).max(1)
     return np.asarray(change > 1e-9)  # rounding of a normalized product of doubles

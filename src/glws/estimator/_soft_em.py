@@ -38,7 +38,7 @@ class Learned(NamedTuple):
 
 @dataclass(frozen=True)
 class SoftEM:
-    """EM by rounds. E-step: the posterior of every row given predictions and what is known. M-step: the classifier is
+    """EM by rounds. E-step: the posterior of every row given predictions and weak labels. M-step: the classifier is
     fitted to K copies of every row, each with a class for its label and the posterior of that class for its weight.
 
     Predictions for the E-step come from classifiers that were fitted to other `folds` (cross-fitting): one that has
@@ -143,7 +143,7 @@ def _check_not_chosen(known: ParsedTargets) -> None:
     """Weights of rows cannot say that groups were chosen: that is no sum over rows."""
     for groups, weak in zip(known.groups, known.weak, strict=True):
         if weak.form(groups.lengths).selection is not None:
-            raise DataError("only networks can learn from groups that were chosen by what is known of them (share)")
+            raise DataError("only networks can learn from groups sampled conditional on their weak label (share)")
 
 
 def seeded(learner: Any, seed: int) -> Any:

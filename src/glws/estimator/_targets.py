@@ -39,9 +39,9 @@ ONE_CLASS = (
 
 @dataclass(frozen=True, eq=False)
 class ParsedTargets:
-    """What is known of the rows: names of the classes, and kind by kind the groups and their weak labels.
+    """The weak labels of the rows: names of the classes, and kind by kind the groups and their weak labels.
 
-    `labels` are the class numbers of the rows, `UNKNOWN` where there is none, if plain labels were given.
+    `labels` are the class numbers of the rows, `UNKNOWN` for unlabeled rows, if plain labels were given.
     """
 
     classes: NDArray[Any]

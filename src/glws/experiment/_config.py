@@ -18,11 +18,11 @@ from glws.training import TrainingConfig
 
 @dataclass(frozen=True)
 class DataConfig:
-    """What to learn from: a described table of one's own, or a published source that is weakened first.
+    """What to learn from: a described table, or a published source that is weakened first.
 
     `table` is the YAML file that describes the table; `source` the name of a data set, `setting` how it is weakened and
     `options` the sizes of that. `positive` are the positive classes of settings of two classes. `held_out` is the share
-    of the groups that nothing is learned from; they give the scores that need no labels. `test` describes a table with
+    of the groups that are held out; they give the scores that need no labels. `test` describes a table with
     true labels to test on; without it a source is tested on its test part, a table on the labeled instances of the
     groups that are held out. `folder` is where sources lie. `views` names the augmentation, "auto" that of the source.
     """

@@ -35,7 +35,7 @@ INPUT = "input"
 
 def run_content(run: RunFolder, data: ExperimentData, fitted: Fitted, found: Mapping[str, Any]) -> RunContent:
     """Everything the report of a run shows."""
-    groups = list(_judged_groups(data, fitted))
+    groups = list(_explained_groups(data, fitted))
     curve, table = _tested(fitted.evaluation, len(data.classes))
     weak = found.get("held_out")
     return RunContent(
@@ -62,7 +62,7 @@ NOT_SCORES = ("held_out", "best_on_test")
 """The first has a place of its own; the page finds the second in the metrics."""
 
 
-class Judged(NamedTuple):
+class ExplainedGroup(NamedTuple):
     """A group with the model's opinion of it."""
 
     kind: int
@@ -74,11 +74,11 @@ class Judged(NamedTuple):
 
     @property
     def moved(self) -> Tensor:
-        """How far what is known moved the belief about each instance."""
+        """How far the weak label moves the prediction of each instance."""
         return (self.posterior - self.predictions).abs().sum(1)
 
 
-def _judged_groups(data: ExperimentData, fitted: Fitted) -> Iterator[Judged]:
+def _explained_groups(data: ExperimentData, fitted: Fitted) -> Iterator[ExplainedGroup]:
     """Some groups of each kind, evenly taken, of those that are held out if there are any."""
     shown = data.held_out if data.held_out is not None else data.train
     some = [torch.arange(len(groups))[:: max(1, len(groups) // MOST_GROUPS)] for groups in shown.groups]
@@ -87,60 +87,60 @@ def _judged_groups(data: ExperimentData, fitted: Fitted) -> Iterator[Judged]:
     for kind, numbers, members, answer in answers:
         for place, number in enumerate(numbers.tolist()):
             known = chosen.weak[kind].describe(number, data.classes)
-            yield _judged(kind, known, members[place], answer, place)
+            yield _explained(kind, known, members[place], answer, place)
 
 
-def _judged(kind: int, known: str, members: Tensor, answer: Posterior, place: int) -> Judged:
+def _explained(kind: int, known: str, members: Tensor, answer: Posterior, place: int) -> ExplainedGroup:
     length = int(answer.lengths[place])
     posterior = answer.marginals[place, :length].double()
     predictions = answer.potentials[place, :length].double().softmax(-1)
-    return Judged(kind, members[:length], float(answer.log_likelihood[place]), predictions, posterior, known)
+    return ExplainedGroup(kind, members[:length], float(answer.log_likelihood[place]), predictions, posterior, known)
 
 
-def _examples(data: ExperimentData, groups: list[Judged]) -> Iterator[Example]:
+def _examples(data: ExperimentData, groups: list[ExplainedGroup]) -> Iterator[Example]:
     """An instance of each of some groups: the one whose label the weak label changed most."""
     step = max(1, len(groups) // NUM_EXAMPLES)
-    for judged in groups[::step][:NUM_EXAMPLES]:
-        if len(judged.members):
-            name = _own_name(data, judged)
-            known = f"{name}: {judged.known}" if name else judged.known
-            yield Example(_instance(data, judged, int(judged.moved.argmax())), known)
+    for group in groups[::step][:NUM_EXAMPLES]:
+        if len(group.members):
+            name = _own_name(data, group)
+            known = f"{name}: {group.known}" if name else group.known
+            yield Example(_instance(data, group, int(group.moved.argmax())), known)
 
 
-def _surprises(data: ExperimentData, groups: list[Judged]) -> Iterator[Surprise]:
+def _surprises(data: ExperimentData, groups: list[ExplainedGroup]) -> Iterator[Surprise]:
     """The groups that the predictions make least likely, for their size."""
-    order = sorted(groups, key=lambda judged: judged.log_likelihood / max(len(judged.members), 1))
-    for judged in order[:NUM_SURPRISES]:
-        chosen = judged.moved.argsort(descending=True, stable=True)[:NUM_MEMBERS].sort().values.tolist()
-        members = tuple(_instance(data, judged, place) for place in chosen)
-        name = _own_name(data, judged) or _named(data, judged, lambda number: f"group {number}")
-        yield Surprise(name, judged.known, judged.log_likelihood, members)
+    order = sorted(groups, key=lambda group: group.log_likelihood / max(len(group.members), 1))
+    for group in order[:NUM_SURPRISES]:
+        chosen = group.moved.argsort(descending=True, stable=True)[:NUM_MEMBERS].sort().values.tolist()
+        members = tuple(_instance(data, group, place) for place in chosen)
+        name = _own_name(data, group) or _named(data, group, lambda number: f"group {number}")
+        yield Surprise(name, group.known, group.log_likelihood, members)
 
 
-def _own_name(data: ExperimentData, judged: Judged) -> str:
+def _own_name(data: ExperimentData, group: ExplainedGroup) -> str:
     """What the user's file calls the group; empty where there is no file, or each row is a group by itself."""
-    if not data.group_names or len(judged.members) == 1:
+    if not data.group_names or len(group.members) == 1:
         return ""
-    return _named(data, judged, lambda number: str(data.group_names[judged.kind][number]))
+    return _named(data, group, lambda number: str(data.group_names[group.kind][number]))
 
 
-def _named(data: ExperimentData, judged: Judged, called: Callable[[int], str]) -> str:
+def _named(data: ExperimentData, group: ExplainedGroup, called: Callable[[int], str]) -> str:
     """What a group is called by its number; held-out instances of unlabeled sets are part of a set, or of several."""
-    number = _number(data.whole, judged)
+    number = _number(data.whole, group)
     if number is not None:
         return called(number)
-    groups = data.whole.groups[judged.kind]
-    number = _owner(groups, (groups.indices == judged.members[0]).nonzero()[0])
-    rest = "" if bool(torch.isin(judged.members, groups[number].indices).all()) else " and others"
+    groups = data.whole.groups[group.kind]
+    number = _owner(groups, (groups.indices == group.members[0]).nonzero()[0])
+    rest = "" if bool(torch.isin(group.members, groups[number].indices).all()) else " and others"
     return f"part of {called(number)}{rest}"
 
 
-def _number(data: WeakDataset, judged: Judged) -> int | None:
+def _number(data: WeakDataset, group: ExplainedGroup) -> int | None:
     """Which of all groups of its kind it is: the first with the same instances, None if there is none."""
-    groups, size = data.groups[judged.kind], len(judged.members)
+    groups, size = data.groups[group.kind], len(group.members)
     starts = groups.offsets[:-1][groups.lengths == size]
     rows = starts[:, None] + torch.arange(size)
-    same = (groups.indices[rows] == judged.members).all(1)
+    same = (groups.indices[rows] == group.members).all(1)
     if not size:
         return 0
     return _owner(groups, starts[same][:1]) if bool(same.any()) else None
@@ -151,14 +151,14 @@ def _owner(groups: Groups, place: Tensor) -> int:
     return int(torch.searchsorted(groups.offsets, place, right=True)) - 1
 
 
-def _instance(data: ExperimentData, judged: Judged, place: int) -> Instance:
-    number = judged.members[place : place + 1]
+def _instance(data: ExperimentData, group: ExplainedGroup, place: int) -> Instance:
+    number = group.members[place : place + 1]
     value = data.whole.instances.take(number)[0].cpu()
     label = None if data.labels is None or int(data.labels[number]) < 0 else int(data.labels[number])
     name = "" if data.row_numbers is None else f"row {_file_row(data.row_numbers, int(number))}"
     return Instance(
-        prediction=judged.predictions[place].numpy(),
-        posterior=judged.posterior[place].numpy(),
+        prediction=group.predictions[place].numpy(),
+        posterior=group.posterior[place].numpy(),
         image=_image(data, value),
         features=_features(data, value),
         label=label,
@@ -221,7 +221,7 @@ def _small_automaton(weak: AbstractSupervision, group: int, length: int) -> Auto
 def _one_class(
     weak: AbstractSupervision, group: int, length: int, classes: tuple[str, ...]
 ) -> tuple[Automaton, str, tuple[str, str]] | None:
-    """What is known of several classes at once, for one of them against the others: the one with the largest picture
+    """A weak label about several classes, for one of them against the others: the one with the largest picture
     that is small enough."""
     if not weak.is_multiclass:
         return None

@@ -103,8 +103,8 @@ def experiment_data(
 ) -> ExperimentData:
     """Reads, weakens and splits as the configuration says; `scaling` is that of an earlier run, if it is to be kept.
 
-    `on_read` is told the hash of every table as soon as it has been read. With a `world` of several processes each of
-    them reads its part of a table only, where that can be had. With `allow_code` source, setting and kinds may be
+    `on_read` is given the hash of every table as soon as it has been read. With a `world` of several processes each of
+    them reads its part of a table only, where that is available. With `allow_code` source, setting and kinds may be
     the user's own.
     """
     if (config.table is None) == (config.source is None):

@@ -116,7 +116,7 @@ class Experiment:
     ) -> Experiment:
         """Reads the data, builds the network and the method; whatever does not fit together is found here.
 
-        `scaling` is that of the run, if it has been begun; `on_read` is told what was read (`experiment_data`). Of
+        `scaling` is that of the run, if it has been begun; `on_read` is given what was read (`experiment_data`). Of
         several processes each reads its part of a large table, unless the method asks for predictions of all instances
         between epochs.
         """
@@ -152,7 +152,7 @@ class Experiment:
                 raise RunError(f"{folder} is finished; its report is {folder / REPORT}")
             scaling = run.read_tensors(SCALING) if has_scaling(run) else None
             config, known = config_of(run.config, allow_code), stored_hashes(run)
-            goes_on = warning(run, config.data, "training goes on with the data as it is now", report)
+            goes_on = warning(run, config.data, "training continues with the data as it is now", report)
             on_read = goes_on if changed_data else refusing(run, config.data)
             experiment = cls.of(config, world, allow_code, scaling, on_read)
             if experiment.data.hashes and not known:
@@ -166,7 +166,7 @@ class Experiment:
 
     @cached_property
     def names_are_identified(self) -> bool:
-        """Whether what it learns from, or the prior its method is told, says which class is which."""
+        """Whether the weak labels, or the class prior given to the method, identify the class names."""
         return self.training.method.needs_prior or names_are_identified(self.data.train)
 
     # ------------------------------------------------------------ in memory
@@ -186,7 +186,7 @@ class Experiment:
 
     @property
     def predictor(self) -> Predictor:
-        """What the trained network says of instances."""
+        """The predictions of the trained network."""
         return self.fitted.predict
 
     def evaluate(self) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class FinishedRun(NamedTuple):
         """From its folder."""
         run = RunFolder.open(folder)
         if not run.is_finished:
-            raise RunError(f"{folder} is not finished; go on with it: glws train --resume {folder}")
+            raise RunError(f"{folder} is not finished; resume it: glws train --resume {folder}")
         run.result()  # which is there, and sound
         content = run.read_json(CONTENT)
         classes = content.get("classes") if isinstance(content, dict) else None

@@ -77,7 +77,7 @@ def refusing(run: RunFolder, config: DataConfig) -> OnRead:
     def refuse(path: str, found: DataHash) -> None:
         what = changes(run, config, path, found)
         if what:
-            hint = "restore the data, or go on with those that are there now by --changed-data"
+            hint = "restore the data, or continue with the data as it is now by --changed-data"
             raise RunError(f"{path}: the data has changed since {run.path} was begun ({what}); {hint}")
 
     return refuse

@@ -30,7 +30,7 @@ def prediction_columns(
 ) -> Columns:
     """For each instance its most likely class and the probability of every class, in the order of the file.
 
-    Of a training that was told the shares of the classes, the class is the best one for balanced accuracy, as in its
+    Of a training that was given the shares of the classes, the class is the best one for balanced accuracy, as in its
     scores. Of a method that predicts whole groups, `group_p(...)` says what the group of the row is, where each row is
     in one group. `row` is the place in the file, the first being 0.
     """
@@ -48,7 +48,7 @@ def label_columns(predict: Predictor, data: ExperimentData, report: Report) -> C
     `label` is the most likely class of the instance by itself, `joint_label` its class in the most likely labeling of
     the whole group, `entropy` that of its posterior in nats, `log_likelihood` that of the group's weak label, `p(...)`
     the posterior. Of a method that predicts whole groups, `group_p(...)` is its prediction. Where the predictions rule
-    out what is known there is no label, and the posterior is 0. `row` is the place in the file, the first being 0.
+    out the weak label there is no label, and the posterior is 0. `row` is the place in the file, the first being 0.
     Where some posteriors are approximate, `approximation_error` estimates how far those of the group may be off; it is
     0 where they are exact.
     """

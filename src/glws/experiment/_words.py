@@ -12,8 +12,9 @@ def learned_from(data: WeakDataset) -> str:
     >>> import torch
     >>> from glws.kinds import Proportions
     >>> learned_from(WeakDataset(torch.zeros(4, 1), [[0, 1], [2, 3]], Proportions.of([1, 0])))
-    '2 bags, no single label seen'
+    '2 bags (0 labeled rows)'
     """
     parts = [counted(len(weak), weak.noun) for weak in data.weak if weak.num_labels is None]
     labels = sum(weak.num_labels or 0 for weak in data.weak)
-    return ", ".join([*parts, counted(labels, "label") if labels else "no single label seen"])
+    rows = counted(labels, "labeled row")
+    return f"{', '.join(parts)} ({rows})" if parts else rows

@@ -67,7 +67,7 @@ class AbstractSupervision(ABC):
 
     @abstractmethod
     def form(self, lengths: Int[Tensor, "groups"]) -> AbstractForm:
-        """What is known about groups of these lengths, for `glws.infer`."""
+        """The weak labels of groups of these lengths as a form, for `glws.infer`."""
 
     @abstractmethod
     def log_weight(self, group: int, labels: Sequence[int]) -> float:
@@ -94,20 +94,20 @@ class AbstractSupervision(ABC):
         raise DataError(f"{cls.__name__} cannot be drawn from labels: it does not define weaken")
 
     def initial_posterior(self) -> Float[Tensor, "groups classes"] | None:
-        """What each instance of a group may be taken for before anything is learned, None to start from what is known.
+        """The initial posterior of the instances of each group; None to start from the weak label alone.
 
         For kinds that give all instances of a group the same posterior until the model tells them apart.
         """
         return None
 
     def class_prior(self) -> Float[Tensor, "classes"] | None:
-        """How frequent the classes are among all instances, where whoever chose the groups tells it; None otherwise."""
+        """The class prior among all instances, if selection bias requires it; None otherwise."""
         return None
 
     def known_counts(self, lengths: Int[Tensor, "groups"]) -> Int[Tensor, "groups classes"] | None:
         """How often each class occurs in each group, where exactly that is known; None otherwise.
 
-        From it, or from `known_presence`, the accuracy on single instances can be told without a single label.
+        From it, or from `known_presence`, the accuracy on single instances can be estimated without a single label.
         """
         return None
 
@@ -116,9 +116,9 @@ class AbstractSupervision(ABC):
         return None
 
     def exchangeable_sets(self) -> Int[Tensor, "groups"] | None:
-        """A number for each group, the same for groups of one population: their instances may be dealt out anew.
+        """A number for each group, the same for groups of one population: their instances may be regrouped.
 
-        None, the default, where a group is what it is. What is known of a sample of a population (`Unlabeled`) holds
+        None, the default, if groups are fixed. The weak label of a sample of a population (`Unlabeled`) holds
         for every sample; learning from always the same ones would learn their accidents.
         """
         return None
@@ -133,11 +133,11 @@ class AbstractSupervision(ABC):
         raise DataError(f'{type(self).__name__} says nothing about several classes at once; use multiclass="auto"')
 
     def solved_by(self: Kind, method: Any) -> Kind:
-        """The same weak labels, answered exactly ("exact") or by an approximation ("tilted"), where there is one."""
+        """The same weak labels, answered exactly ("exact") or by an approximation ("tilted"), if there is one."""
         raise DataError(f'{type(self).__name__} says nothing about several classes at once; use multiclass="auto"')
 
     def describe(self, group: int, names: Names = None) -> str:
-        """What is known about one group, in a few words; classes by their names, where these are given."""
+        """The weak label of one group in a few words, with the names of the classes if given."""
         return f"the weak label of group {group}"
 
     def __len__(self) -> int:

@@ -71,7 +71,7 @@ class Labels(AbstractTableKind):
         return allowed.double().log()
 
     def weight(self, group: int, labels: Sequence[int]) -> float:
-        """1 for the label, or where there is none."""
+        """1 for the label, and for every class of an unlabeled instance."""
         return float(int(self.labels[group]) in (UNKNOWN, labels[0]))
 
     def describe(self, group: int, names: Names = None) -> str:

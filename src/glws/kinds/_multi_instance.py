@@ -48,10 +48,10 @@ class MultiInstance(LearnsNoise):
     instance is reported to have one, `flip[1]` that a group with one is reported to have none. A group of no instances
     has none.
 
-    Groups are often chosen by their report: as many of either sort, say, while by chance nearly every long group would
-    have a counted instance. Their labels are then not those of groups as they come, and a model that is told nothing of
-    it finds too few instances of the counted class. With `share`, the share of that class among all instances, what is
-    modeled is p(w | x, taken) for groups that were taken with a probability in proportion to
+    Groups are often sampled by their report: as many of either sort, say, while by chance nearly every long group would
+    have a counted instance. A model that ignores this selection finds too few instances of the counted class. With
+    `share`, the share of that class among all instances, the model is p(w | x, selected), for groups that were selected
+    with a probability in proportion to
 
         (share of groups reported w in these data) / P(reported w | the size of the group, `share`)
 
@@ -159,7 +159,7 @@ class MultiInstance(LearnsNoise):
     def _log_chances(self, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups 2"]:
         """log P(taken | reported none) and log P(taken | reported some), up to what they have in common.
 
-        0 for what cannot be reported of a group of this size.
+        0 for reports that are impossible for a group of this size.
         """
         assert self.share is not None
         log_none = lengths.double() * math.log1p(-self.share)

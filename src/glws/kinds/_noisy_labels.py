@@ -30,7 +30,7 @@ class NoisyLabels(AbstractTableKind, LearnsNoise):
 
         p(w | y) = T[y, w],   T[y, w] the probability that class y is observed as w; each row sums to 1
 
-    `m_step` learns T from a first guess: T[y, w] becomes the share of w among the instances that are y according to
+    `m_step` learns T from an initial matrix: T[y, w] becomes the share of w among the instances that are y according to
     the posterior. A guess with a heavy diagonal keeps the names of the classes. With `is_symmetric` one rate of wrong
     labels is learned, all of them as likely as any. `learning()` asks training to learn the noise.
 

@@ -148,7 +148,7 @@ class NoisyCandidates(AbstractTableKind, LearnsNoise):
         p(w | y) = Π_{k in S} T[y, k] · Π_{k not in S} (1 - T[y, k])
 
     For candidate sets with confusable classes, for the ticks of a crowd, for several weak labelers at once. T is given,
-    or learned from a first guess; the set may be empty. `PartialLabels` without misses is the case of a diagonal of 1
+    or learned from an initial matrix; the set may be empty. `PartialLabels` without misses has a diagonal of 1
     and one common value elsewhere.
 
     >>> weak = NoisyCandidates.of([[1, 0]], inclusion=[[0.9, 0.2], [0.4, 0.7]])

@@ -1,4 +1,4 @@
-"""Forms that are not a weight p(w | y) on labelings but a projection of the predictions onto what is known."""
+"""Forms that are not a weight p(w | y) on labelings but a projection of the predictions onto known averages."""
 
 from __future__ import annotations
 

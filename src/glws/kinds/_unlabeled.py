@@ -164,7 +164,7 @@ class Unlabeled(AbstractSupervision):
         return self.prior[:, None] * inside + (1 - self.prior[:, None]) * outside
 
     def exchangeable_sets(self) -> Int[Tensor, "groups"] | None:
-        """Groups with the same prior are samples of one population, unless the rest of it is told."""
+        """Groups with the same prior are samples of one population, unless the rest of it is given."""
         return None if self.count == "dataset" else torch.unique(self.prior, return_inverse=True)[1]
 
     def describe(self, group: int, names: Names = None) -> str:

@@ -46,7 +46,7 @@ class AbstractMethod(ABC):
 
     The training loop calls `check`, `init` and `modules` once, `begin_epoch` and `end_epoch` around each epoch, and for
     each step `loss`, then (after the optimizer) `update`. What changes between steps lives in the state, a dictionary
-    of tensors: it is saved with every checkpoint, so that a run that was cut off goes on with the same bits.
+    of tensors: it is saved with every checkpoint, so that an interrupted run resumes bit for bit.
     """
 
     summary: ClassVar[str]
@@ -71,7 +71,7 @@ class AbstractMethod(ABC):
 
     @property
     def trained_view(self) -> str:
-        """The view of the instances that the network is trained on: the option `view`, where there is one."""
+        """The view of the instances that the network is trained on: the option `view`, if there is one."""
         return str(getattr(self, "view", "weak"))
 
     def recipe(self) -> Recipe | None:

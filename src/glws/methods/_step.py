@@ -54,7 +54,7 @@ class Step:
     "strong" ones augmented, "plain" ones without augmentation; "weak_2" is another sample of the weak view, and so on.
     `network` is the one in training, `averaged` its moving average (only if the method or the training needs one), and
     `averaged_modules` are the moving averages of `modules`, with the same decay. In distributed training a process sees
-    its own share of the instances, but all outputs: outputs are those of all rows, with gradients through one's own.
+    its own share of the instances, but all outputs: outputs are those of all rows, with gradients through its own.
     `state` and `modules` come from the method's `init` and `modules`; `notes` are scalars for the log, averaged over an
     epoch.
     """

@@ -54,14 +54,14 @@ def moments(
     part, parts = tl.program_id(1), tl.num_programs(1)
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     start = of_channels(x, 0, columns, C).to(tl.float32)
-    once, twice = tl.zeros([ROWS, COLUMNS], tl.float32), tl.zeros([ROWS, COLUMNS], tl.float32)
+    values_sum, squares = tl.zeros([ROWS, COLUMNS], tl.float32), tl.zeros([ROWS, COLUMNS], tl.float32)
     for turn in range(turns):
         rows = (turn * parts + part) * ROWS + tl.arange(0, ROWS)
         value = tl.where(inside(rows, columns, R, C), tile(x, rows, columns, R, C) - start, 0.0)
-        once += value
-        twice += value * value
-    tl.store(sums + part * C + columns, tl.sum(once, 0), mask=columns < C)
-    tl.store(sums + (parts + part) * C + columns, tl.sum(twice, 0), mask=columns < C)
+        values_sum += value
+        squares += value * value
+    tl.store(sums + part * C + columns, tl.sum(values_sum, 0), mask=columns < C)
+    tl.store(sums + (parts + part) * C + columns, tl.sum(squares, 0), mask=columns < C)
 
 
 @jit
@@ -87,10 +87,10 @@ def statistics(
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     there = columns < C
     real = inside(part, columns, parts, C)
-    once = tl.sum(tl.load(sums + places(part, columns, C), mask=real, other=0.0), 0) / R
-    twice = tl.sum(tl.load(sums + places(parts + part, columns, C), mask=real, other=0.0), 0) / R
-    mean = tl.load(x + columns, mask=there, other=0.0).to(tl.float32) + once
-    variance = tl.maximum(twice - once * once, 0.0)
+    values_sum = tl.sum(tl.load(sums + places(part, columns, C), mask=real, other=0.0), 0) / R
+    squares = tl.sum(tl.load(sums + places(parts + part, columns, C), mask=real, other=0.0), 0) / R
+    mean = tl.load(x + columns, mask=there, other=0.0).to(tl.float32) + values_sum
+    variance = tl.maximum(squares - values_sum * values_sum, 0.0)
     inverse = 1.0 / tl.sqrt(variance + epsilon)
     tl.store(found + columns, mean, mask=there)
     tl.store(found + C + columns, inverse, mask=there)

@@ -21,8 +21,8 @@ Image = npt.NDArray[np.uint8]
 class KnownPart:
     """One kind of weak labels: what it is called, how large its groups are, and a few of them in words.
 
-    `group_sizes` [groups] has one entry for each group. `descriptions` are what `weak.describe(group)` says of some of
-    them; `automaton_svg` is a drawing of one (`glws.automata._drawing.automaton_svg`) and `automaton_of` says of which.
+    `group_sizes` [groups] has one entry for each group. `descriptions` are `weak.describe(group)` for some of
+    them; `automaton_svg` is a drawing of one and `automaton_of` names its group.
     """
 
     kind: str
@@ -64,9 +64,9 @@ class Example:
 
 @dataclass(frozen=True, eq=False)
 class Surprise:
-    """A group that the model finds unlikely: its number or name, what was known, log p(w | x), and its instances.
+    """A group that the model finds unlikely: its number or name, its weak label, log p(w | x), and its instances.
 
-    A log-likelihood of -inf says that the predictions rule out what is known.
+    A log-likelihood of -inf means that the weak label is impossible under the predictions.
     """
 
     group: str
@@ -89,10 +89,10 @@ class RunContent:
     """Everything the page of one run shows.
 
     `facts` are versions, seed, device and the like; `config` may be nested, its leaves are plain values. `learned_from`
-    is what follows "Learned from" ("143 bags, no single label seen"). `metrics` are the rows of the metrics log, the
+    is what follows "Trained on" ("143 bags (0 labeled rows)"). `metrics` are the rows of the metrics log, the
     last one last: `epoch` and `step` say where, all other numbers are drawn as curves. `scores` and `weak_scores` are
     those of the last epoch (`glws.evaluation`, as dicts), None where they were not measured. `identifiability` is
-    what `glws.identify` says of the weak labels, empty if it was not asked. `confusion`
+    the result of `glws.identify` in words, empty if it was not asked. `confusion`
     [classes, classes] counts true classes in rows and predicted ones in columns. `sections` are a user's own. What does
     not fit together raises `DataError`; NaN and infinite values are fine, a report must be able to show a run that went
     wrong.

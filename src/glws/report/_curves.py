@@ -97,7 +97,7 @@ def _ordered(keys: Iterable[str]) -> list[str]:
 
 
 def _line(name: str, log: Rows, key: str, x_name: str) -> Line:
-    """The numbers of a column, wherever there is one."""
+    """The numbers of a column, in the rows that have one."""
     rows = [(number, row) for number, row in enumerate(log, start=1) if is_number(row.get(key))]
     places = [number if x_name == "row" else row[x_name] for number, row in rows]
     return Line(name, np.array(places, dtype=np.float64), np.array([_value(row[key]) for _, row in rows]))
@@ -133,7 +133,7 @@ def _chart(key: str, columns: Sequence[tuple[str, Rows, str]], x_name: str) -> C
 
 
 def _note(lines: Sequence[Line]) -> str:
-    """What the eye may miss: values that are no numbers, and points left out."""
+    """Notes on values that are not finite, and points left out."""
     missing = sum(int(np.count_nonzero(~np.isfinite(line.y))) for line in lines)
     longest = max(len(line.y) for line in lines)
     notes = [f"{counted(missing, 'value')} not finite"] if missing else []

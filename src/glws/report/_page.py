@@ -120,7 +120,7 @@ def run_view(run: RunContent, title: str) -> RunView:
 
 
 def _names_classes(classes: Sequence[str]) -> bool:
-    """Whether to list the classes next to what was known, which speaks of numbers: not if that would say 0 is 0."""
+    """Whether to list class names next to weak labels, which use numbers: not if names are the numbers."""
     return len(classes) <= MAX_CLASSES and list(classes) != [str(number) for number in range(len(classes))]
 
 

@@ -56,7 +56,7 @@ LIKELIHOOD = Score(
     "log_likelihood",
     "Held-out weak log-likelihood",
     decimal,
-    "How well the predictions explain what is known of a held-out group, on average; it needs no true label, and "
+    "How well the predictions explain the weak label of a held-out group, on average; it needs no true label, and "
     "nearer to 0 is better.",
 )
 PER_INSTANCE = Score(
@@ -79,7 +79,7 @@ ESTIMATED = Score(
     "estimated_accuracy",
     "Accuracy as held-out groups tell it",
     percent,
-    "The share of single instances whose class is predicted right, estimated from what is known of held-out groups "
+    "The share of single instances whose class is predicted right, estimated from the weak labels of held-out groups "
     "alone; it needs no true label.",
 )
 ESTIMATED_ERROR = Score(
@@ -135,7 +135,7 @@ def class_lines(run: RunContent) -> list[tuple[str, str]]:
 
 
 def value_text(scores: Mapping[str, object] | None, score: Score) -> str:
-    """The value of a score, a dash where there is none."""
+    """The value of a score, or a dash."""
     value = None if scores is None else scores.get(score.key)
     if value is None:
         return NOT_GIVEN

@@ -50,7 +50,7 @@ class InstanceView(NamedTuple):
 
 
 class ExampleView(NamedTuple):
-    """An instance with its bars (SVG) and what was known of its group."""
+    """An instance with its bars (SVG) and the weak label of its group."""
 
     instance: InstanceView
     bars: str
@@ -58,7 +58,7 @@ class ExampleView(NamedTuple):
 
 
 class SurpriseView(NamedTuple):
-    """A group, its likelihood in words, and the instances whose labels what is known changes most."""
+    """A group, its likelihood in words, and the instances whose labels its weak label changes most."""
 
     group: str
     known: str
@@ -111,11 +111,11 @@ def likelihood_text(log_likelihood: float) -> str:
     """A log-likelihood and what it means.
 
     >>> likelihood_text(-4.60517), likelihood_text(float("-inf"))
-    ('log-likelihood −4.605, probability 0.01', 'log-likelihood −∞: the predictions rule out what is known')
+    ('log-likelihood −4.605, probability 0.01', 'log-likelihood −∞: impossible under the predictions')
     """
     text = f"log-likelihood {decimal(log_likelihood)}"
     if log_likelihood == -math.inf:
-        return f"{text}: the predictions rule out what is known"
+        return f"{text}: impossible under the predictions"
     if not -700 < log_likelihood <= 0:  # a density, or too small for a number
         return text
     return f"{text}, probability {math.exp(log_likelihood):.2g}".replace("e-", "e−")

@@ -17,7 +17,7 @@ SPACE = "\u00a0"  # does not break
 
 
 def decimal(value: float) -> str:
-    """Four digits, a real minus sign, and words where there is no number.
+    """Four digits, a real minus sign, and words for values that are not finite.
 
     >>> decimal(-12.34567), decimal(0.5), decimal(float("-inf")), decimal(float("nan"))
     ('−12.35', '0.5', '−∞', 'not a number')

@@ -33,7 +33,7 @@ from glws.kinds._wording import called
 from glws.selection._search import Search, SearchStopped
 
 MOST_CLASSES = 100
-"""Of more classes nothing is decided; of so many it is told whether any two can be exchanged."""
+"""With more classes nothing is decided; up to this many, pairs of classes are."""
 MOST_NAMES = 5
 """Lists of names are cut after so many."""
 MOST_SENTENCES = 4

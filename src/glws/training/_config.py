@@ -36,14 +36,14 @@ class TrainingConfig:
     `optimizer`: "adamw" decays weights apart from the gradient; "adam" and "sgd" add `weight_decay` times the weight to
     it. `betas` are those of both kinds of Adam, `momentum` and `nesterov` those of SGD. Biases and other parameters of
     one axis, such as those of batch norm, are not decayed unless `decay_biases` says so.
-    `schedule`: "cosine" falls from `learning_rate` to `final_learning_rate` and begins anew at each of `restarts`;
+    `schedule`: "cosine" falls from `learning_rate` to `final_learning_rate` and restarts at each of `restarts`;
     "fixmatch" is cos(7π/16 · the share of training), as in FixMatch; "multistep" multiplies by `decay` at each of the
     `milestones`, which are shares of training. `TrainingConfig.published` has the values of a method's authors.
     `warm_up` is the share of training in which the learning rate rises from nothing, which larger rates may need.
-    `precision` is that of the network; what is known is always worked out in float32 or wider. `average` is the decay
+    `precision` is that of the network; inference always uses float32 or wider. `average` is the decay
     of a moving average of the weights (0.999 is usual): the teacher, and with `evaluate_average` what is evaluated,
     with statistics of batch norm of its own, those of batches as they are trained on.
-    `shares` are how frequent the classes are, where test scores and decisions are to be those of predictions as if all
+    `shares` are the class prior, where test scores and decisions are to be those of predictions as if all
     were as frequent (`glws.evaluation.balanced_posterior`), as balanced accuracy wants. Training does not change.
     `speed`: "graphs" replays the network and the views from CUDA graphs, which pays for small networks on a GPU; on a
     CPU it changes nothing.

@@ -1,7 +1,7 @@
 """CUDA graphs: the kernels of a step are recorded once and replayed.
 
 A graph has a fixed number of rows. Batches of ragged groups have many: they are padded to the next of four sizes per
-doubling, by repeating their rows from the first on. Outputs for the repeated rows are cut off, so their gradient is
+doubling, by repeating their rows from the first on. Outputs for the repeated rows are dropped, so their gradient is
 zero; only batch norm is affected, whose statistics then count some rows twice.
 """
 

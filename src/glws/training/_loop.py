@@ -1,4 +1,4 @@
-"""The training loop: one for all methods and kinds of weak labels. `fit` is the way in; read `Training.run` first."""
+"""The training loop of all methods and kinds of weak labels. `fit` is the entry point; read `Training.run` first."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Fitted:
     stopped_by: int | None = None
 
     def predict_for_scores(self, instances: Tensor) -> Float[Tensor, "rows classes"]:
-        """The predictions that test scores are of, which differ where the training was told the shares of classes."""
+        """The predictions that test scores are of, which differ if the training was given the shares of classes."""
         return self.predict.for_scores(instances)
 
     def predict_groups(self, instances: Any, groups: Any) -> Float[Tensor, "groups classes"]:
@@ -90,9 +90,9 @@ def fit(
 
     `model` is any module that gives logits `[batch, classes]`; it is trained in place. Without a `method` it is
     EM on whatever is known; without `views` nothing is augmented. `test` are labeled instances and `held_out` groups
-    that nothing is learned from, evaluated after each epoch. `snapshots` say where training is saved and goes on from.
+    held out, evaluated after each epoch. `snapshots` say where training is saved and resumed from.
 
-    The same seed gives the same bits, and so does a training that was cut off anywhere and goes on from its snapshots:
+    The same seed gives the same bits, and so does an interrupted training that resumes from its snapshots:
     what is random is drawn from the seed and the number of the step.
 
     >>> from glws.models import build
@@ -250,7 +250,7 @@ class Training:
         return True
 
     def _eager_step(self, progress: Progress) -> None:
-        """The step as it is written: this is what it means."""
+        """Runs one step eagerly: the reference for the recorded step."""
         self._forward.begin_step()
         step = self._step(progress)
         with skip_nan_check():
@@ -303,7 +303,7 @@ class Training:
         return batch_on(self._this_epoch(epoch).batch(self.order.groups(epoch, number), self.world.share), self.device)
 
     def _this_epoch(self, epoch: int) -> WeakDataset:
-        """The data of an epoch: samples of one population are dealt out anew each time."""
+        """The data of an epoch: samples of one population are regrouped each time."""
         if self._epoch_data is None or self._epoch_data[0] != epoch:
             generator = derived_generator("cpu", self.config.seed, "dealt", epoch)
             self._epoch_data = epoch, self.data.regrouped(generator)
@@ -324,7 +324,7 @@ class Training:
         return self.method.loss(step) if known is None else known
 
     def _check(self, loss: Tensor) -> None:
-        """Nothing moves on a loss that is no number. On a GPU nobody waits: it is noticed at the end of the epoch."""
+        """Raises on a non-finite loss. On CUDA it is checked once per epoch, to avoid a sync."""
         if self.device.type == "cpu" and not bool(torch.isfinite(loss)):
             raise DataError(f"step {self.step}: the loss is {float(loss.detach())}; the instances may hold NaN")
 
@@ -381,7 +381,7 @@ class Training:
         Forward(self.averaged, self.config, self.device, World()).settle(self._trained_batches())
 
     def _trained_batches(self) -> Iterator[Tensor]:
-        """Batches of the epoch that is over, drawn anew in the view that is trained on, until there are enough."""
+        """Batches of the finished epoch, drawn again in the view that is trained on, until there are enough."""
         epoch, rows = self.progress.epoch - 1, 0
         for number in range(self.order.steps_per_epoch):
             instances = self._batch(epoch, number).instances

@@ -62,8 +62,8 @@ Report = Callable[[str], None]
 class RunFolder:
     """One run on disk. All in it but `run.json` and `times.jsonl` depends only on the configuration and the data.
 
-    `create` begins a run, `resume` goes on with one, `open` only reads. The first two hold the folder's lock until
-    `close`, best by `with`; a second process is told so in one line.
+    `create` begins a run, `resume` continues one, `open` only reads. The first two hold the folder's lock until
+    `close`, best by `with`; a second process gets an error of one line.
 
     | file | content |
     |---|---|
@@ -147,7 +147,7 @@ class RunFolder:
 
     @classmethod
     def resume(cls, path: Path) -> RunFolder:
-        """Goes on with a run: takes its lock and clears away what a killed process left half written."""
+        """Continues a run: takes its lock and clears away what a killed process left half written."""
         _check_holds_run(path)
         lock = FolderLock(path)
         lock.acquire()
@@ -262,7 +262,7 @@ class RunFolder:
         _note(self.path, event, facts or {})
 
     def noted(self, event: str) -> list[dict[str, Json]]:
-        """The facts of every time this happened; a line that a kill has cut off tells nothing."""
+        """The facts of every time this happened; a line that a kill has truncated is skipped."""
         lines = (_facts(line) for line in (self.path / TIMES).read_text("ascii", "replace").splitlines())
         return [facts for facts in lines if facts.get("event") == event]
 
@@ -289,7 +289,7 @@ class RunFolder:
 
     def _check_writable(self) -> None:
         if self._lock is None:
-            raise RunError(f"{self.path} is only being read; RunFolder.resume opens a run to go on with it")
+            raise RunError(f"{self.path} is only being read; RunFolder.resume opens a run to continue it")
         self._lock.check()
 
 

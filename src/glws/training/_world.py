@@ -130,11 +130,11 @@ def _communication_errors() -> Iterator[None]:
         if waited:
             seconds = int(waited[1]) / 1000
             raise RunError(
-                f"another process of this training has not answered for {seconds:g} seconds; go on with --resume, "
+                f"another process of this training has not answered for {seconds:g} seconds; continue with --resume, "
                 "or give it more time: training.timeout=600"
             ) from error
         reason = one_line(error)
-        raise RunError(f"another process of this training is gone ({reason}); go on with --resume") from error
+        raise RunError(f"another process of this training is gone ({reason}); continue with --resume") from error
 
 
 def join_world(timeout: float = TIMEOUT) -> World:

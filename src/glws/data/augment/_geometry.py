@@ -102,7 +102,7 @@ def cropped(
 
 
 def cut_out(images: Images, middle_y: PerImage, middle_x: PerImage, side: PerImage, fill: float) -> Images:
-    """Squares replaced by `fill`, with middles in pixels from the image's; parts outside are cut off."""
+    """Squares replaced by `fill`, with middles in pixels from the image's; parts outside are ignored."""
     y = from_the_middle(images.shape[2], images.device)[:, None]
     x = from_the_middle(images.shape[3], images.device)
     half = per_image(side / 2)

@@ -29,7 +29,7 @@ def load(
 
     The small sets of scikit-learn are always there. The others are read from their official files in `folder`
     (`$GLWS_DATA`, or `~/.cache/glws/data`), where `download` puts them; nothing is downloaded here. A file that is
-    missing, cut off, damaged or not the official one is a `DataError` that names it. `verify=False` leaves out the
+    missing, truncated, damaged or not the official one is a `DataError` that names it. `verify=False` leaves out the
     checksums (some seconds for STL-10), not the sizes and labels. STL-10's images are mapped, ImageNet's
     read one by one.
 

@@ -35,7 +35,7 @@ def read_content(path: Path, size: int) -> NDArray[np.uint8]:
             filled = _fill(file, content.data)
             is_longer = bool(file.read(1))
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path}: cut off or damaged: it cannot be decompressed ({error})") from error
+        raise DataError(f"{path}: truncated or damaged: it cannot be decompressed ({error})") from error
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
     if filled < size or is_longer:

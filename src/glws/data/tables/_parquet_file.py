@@ -18,7 +18,7 @@ from glws.errors import DataError
 OF_WORDS = {"PLAIN", "RLE", "BIT_PACKED", "PLAIN_DICTIONARY", "RLE_DICTIONARY"}
 """Encodings from which Arrow gives the words that a column uses and the place of each row's word."""
 OF_PREFIXES = "DELTA_BYTE_ARRAY"
-"""The encoding that says of each text how much of the one before it repeats."""
+"""The encoding that stores how much of the previous text each text repeats."""
 
 
 class ParquetFile(AbstractTableFile):
@@ -46,7 +46,7 @@ class ParquetFile(AbstractTableFile):
             raise DataError(f"{path}: cannot be read as parquet ({one_line(error)})") from error
 
     def row_batches(self, names: Sequence[str]) -> Iterator[RowBatch]:
-        """Stretches of at most 65,536 rows."""
+        """Row batches of at most 65,536 rows."""
         yield from self.part(names, 0, self.file.metadata.num_rows)
 
     def part(self, names: Sequence[str], first: int, last: int) -> Iterator[RowBatch]:
@@ -59,7 +59,7 @@ class ParquetFile(AbstractTableFile):
             for batch in self.file.iter_batches(self._rows_at_once(names), chosen, list(names), use_threads=False):
                 low, high = max(first - start, 0), min(last - start, batch.num_rows)
                 if high > low:
-                    yield self._stretch(names, batch.slice(low, high - low), start + low, decoded)
+                    yield self._row_batch(names, batch.slice(low, high - low), start + low, decoded)
                 start += batch.num_rows
         except (self.arrow.ArrowException, OSError) as error:
             raise DataError(f"{self.path}: damaged, or not read by this pyarrow ({one_line(error)})") from error
@@ -82,7 +82,7 @@ class ParquetFile(AbstractTableFile):
         about = self.file.metadata
         return [place for place in range(about.num_columns) if _is_within(about.schema.column(place).path, names)]
 
-    def _stretch(self, names: Sequence[str], batch: Any, start: int, decoded: DecodedSize) -> RowBatch:
+    def _row_batch(self, names: Sequence[str], batch: Any, start: int, decoded: DecodedSize) -> RowBatch:
         rows = np.arange(start, start + batch.num_rows)
         cells = {name: self._readable_cells(name, batch.column(name), start, decoded) for name in names}
         return RowBatch(str(self.path), "row", rows, cells)
@@ -104,7 +104,7 @@ class ParquetFile(AbstractTableFile):
                 raise DataError(f"{self.path}: column {name} holds {kind}, not numbers, text or lists")
 
     def _count_claims(self, names: Sequence[str], chosen: list[int], decoded: DecodedSize) -> None:
-        """Counts what the file says of its columns: their values, and the bytes of their pages once decompressed."""
+        """The number of values of the columns, and the bytes of their decompressed pages, by the file's metadata."""
         about, places = self.file.metadata, self._stored(names)
         for number in chosen:
             group = about.row_group(number)

@@ -109,7 +109,7 @@ class _Reading:
         return self._table(self._order())
 
     def reason_to_read_all(self, size: int) -> str | None:
-        """Why `part` cannot be had for so many processes; None if it can: then all but the features has been read."""
+        """Why `part` is not available for so many processes; None if it is: then all but the features has been read."""
         path = self.file.path
         if not isinstance(self.file, ParquetFile) or not self._known():
             return f"{path}: every process reads all of it; only of a parquet file with groups each can read its part"
@@ -235,7 +235,7 @@ def _matching(wanted: str, file: AbstractTableFile, used: set[Any], about: Descr
 def finite_numbers(row_batch: RowBatch, name: str) -> NDArray[np.floating[Any]]:
     """A feature column: in float32 if its type fits into that, in float64 otherwise, so that no value is rounded.
 
-    Empty cells, what is no number, infinities and what float32 takes for infinite are refused.
+    Empty cells, texts, infinities and values beyond the range of float32 are refused.
     """
     row_batch.refuse_missing(name)
     cells = row_batch.cells[name]

@@ -69,7 +69,7 @@ class ShardInstances:
         return self.values[(numbers - self.first).to(self.values.device)]
 
     def subset(self, numbers: Int[Tensor, "sorted"]) -> ShardInstances:
-        """Some of the instances, given by sorted numbers and counted anew; each process keeps those it has."""
+        """Some of the instances, given by sorted numbers and renumbered; each process keeps those it has."""
         edges = torch.searchsorted(numbers, torch.tensor(self.bounds)).tolist()
         return ShardInstances(self.take(numbers[self.is_here(numbers)]), tuple(edges), self.rank)
 

@@ -157,7 +157,7 @@ def _members_given_sort(
 ) -> Groups:
     """Independent members, given that some are positive, or none.
 
-    The place of the first positive among size s is geometric, cut off at s: F(j) = (1 - (1-π)^(j+1)) / (1 - (1-π)^s).
+    The place of the first positive among size s is geometric, truncated at s: F(j) = (1 - (1-π)^(j+1)) / (1 - (1-π)^s).
     So nothing has to be rejected, however rare positives are.
     """
     avoid = math.log1p(-pools.share) if len(pools.negatives) else -math.inf

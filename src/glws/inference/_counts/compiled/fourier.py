@@ -269,9 +269,9 @@ def window_mass(points: int, waves: Vector) -> float:
 def one_sided_sum(a: float, constant: Vector, linear: Vector, versine: Vector) -> float:
     """Σ_l (constant_l + a linear_l) / |1 - a u_l|²."""
     total = 0.0
-    twice = 2.0 * a * (1.0 - a)
+    doubled = 2.0 * a * (1.0 - a)
     for wave in range(versine.size):
-        total += (constant[wave] + a * linear[wave]) / (1.0 - twice * versine[wave])
+        total += (constant[wave] + a * linear[wave]) / (1.0 - doubled * versine[wave])
     return total
 
 
