@@ -122,7 +122,7 @@ def test_a_mistake_far_into_a_file_is_named_by_its_line(tmp_path: Path, monkeypa
         "1,2,3": "line 802: expected 2 cells, found 3",
         '"a"b,2': "line 802: ',' expected after '\"'",
         '"a,2': "line 802: ',' expected after '\"'",
-        "1,two": "line 802: column y must be a number, found 'two'",
+        "1,two": "line 802: column y must be a number, found 'two'; if it is meant, write columns: {y: category}",
         "\udcff,1": "line 802: not text in UTF-8 (invalid start byte)",
     }.items():
         text = "\n".join(["x,y", *rows[:400], wrong, *rows[400:]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +15,8 @@ from glws._class_names import ClassNames, shown
 from glws.errors import DataError
 
 TRUTH = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+MISSING_WORDS = ("", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "None")
+"""What an empty cell of a feature column may be written as."""
 
 
 class Cells:
@@ -46,12 +49,40 @@ class Cells:
         found[self.missing] = np.nan
         return found
 
+    def words(self) -> tuple[NDArray[np.int64], list[str]]:
+        """The distinct texts, and for each cell the place of its own; -1 where it is empty (`MISSING_WORDS`)."""
+        return _coded(self.text())
+
+    def text(self) -> Any:
+        """The cells as a text column of pyarrow without spaces around them; null where one is empty."""
+        import pyarrow
+
+        values = self.values
+        if self.is_numeric:
+            distinct, places = np.unique(values, return_inverse=True)
+            words = np.array([_number_text(value) for value in distinct.tolist()], object)
+            values = words[places]
+        texts = [None if gap else str(value) for value, gap in zip(values.tolist(), self.missing.tolist(), strict=True)]
+        return _without_marks(pyarrow.array(texts, pyarrow.string()))
+
+    def numbers(self) -> NDArray[np.floating[Any]] | None:
+        """The cells as numbers, NaN where one is empty; None if some are neither. float32 if their type fits in it."""
+        if self.is_numeric:
+            is_narrow = np.can_cast(self.values.dtype, np.float32)
+            found = self.values.astype(np.float32 if is_narrow else np.float64)
+            found[self.missing] = np.nan
+            return found
+        return numbers_of(self.text())
+
 
 class TextCells(Cells):
-    """A column of text as pyarrow holds it; Python objects are made of it only where somebody needs them."""
+    """A column of text as pyarrow holds it; Python objects are made of it only where somebody needs them.
 
-    def __init__(self, column: Any) -> None:
-        self._column = column
+    `decimal` is the decimal sign of its numbers.
+    """
+
+    def __init__(self, column: Any, decimal: str = ".") -> None:
+        self._column = column if decimal == "." else _with_points(column, decimal)
 
     @cached_property
     def _numbers(self) -> NDArray[np.float64] | None:
@@ -78,6 +109,10 @@ class TextCells(Cells):
     def floats(self) -> NDArray[np.float64]:
         """The texts as numbers."""
         return super().floats() if self._numbers is None else self._numbers
+
+    def text(self) -> Any:
+        """The column itself, trimmed, and null where a cell is empty."""
+        return _without_marks(self._column)
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,6 +263,49 @@ def _cast(column: Any) -> NDArray[np.float64] | None:
         return np.asarray(column.cast(pyarrow.float64()))
     except pyarrow.ArrowInvalid:
         return None
+
+
+def numbers_of(texts: Any) -> NDArray[np.float64] | None:
+    """A text column with nulls as numbers, NaN where it is null; None if a text is no number, even to Python."""
+    import pyarrow
+
+    try:
+        return np.asarray(texts.cast(pyarrow.float64()).to_numpy(zero_copy_only=False), np.float64)
+    except pyarrow.ArrowInvalid:
+        pass
+    try:
+        return np.array([np.nan if text is None else float(text) for text in texts.to_pylist()], np.float64)
+    except ValueError:
+        return None
+
+
+def _without_marks(column: Any) -> Any:
+    """The text column without spaces around it, null where it is one of `MISSING_WORDS`."""
+    import pyarrow
+    from pyarrow import compute
+
+    trimmed = compute.utf8_trim_whitespace(column)
+    is_missing = compute.is_in(trimmed, pyarrow.array(MISSING_WORDS, trimmed.type))
+    return compute.if_else(is_missing, pyarrow.scalar(None, trimmed.type), trimmed)
+
+
+def _with_points(column: Any, decimal: str) -> Any:
+    """The text column with a point as the decimal sign of its numbers; other texts unchanged."""
+    from pyarrow import compute
+
+    pattern = rf"^(\s*[+-]?\d*){re.escape(decimal)}(\d+\s*)$"
+    return compute.replace_substring_regex(column, pattern, r"\1.\2")
+
+
+def _coded(texts: Any) -> tuple[NDArray[np.int64], list[str]]:
+    """The places of the words of a text column among the distinct ones, -1 for null; and these."""
+    encoded = texts.dictionary_encode()
+    return np.asarray(encoded.indices.fill_null(-1), np.int64), encoded.dictionary.to_pylist()
+
+
+def _number_text(value: Any) -> str:
+    """A number as the word of a category: 3 and 3.0 are the same one."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _is_number(value: Any) -> bool:

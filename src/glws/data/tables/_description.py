@@ -11,9 +11,10 @@ from typing import Any
 from glws._files import read_bytes
 from glws._messages import hint, one_line
 from glws._optional import needed
+from glws.data.tables._schema import checked_types
 from glws.errors import DataError, FileError
 
-TOP_KEYS = ("data", "separator", "features", "classes", "label", "blocks")
+TOP_KEYS = ("data", "separator", "decimal", "features", "columns", "id", "classes", "label", "blocks")
 BLOCK_KEYS = ("kind", "group", "weak", "missing", "options")
 IMAGE_KEYS = ("image", "size")
 MAX_BYTES, MAX_DEPTH, MAX_DIGITS = 1 << 20, 20, 100
@@ -53,6 +54,9 @@ class Description:
     image: str | None = None
     image_size: int = 224
     separator: str | None = None
+    decimal: str | None = None
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    ids: tuple[str, ...] = ()
 
 
 def read_description(source: str | os.PathLike[str] | Mapping[str, Any]) -> Description:
@@ -150,7 +154,10 @@ def _described(content: Mapping[str, Any], folder: Path) -> Description:
         label=_text(content, "label") if "label" in content else None,
         image=image,
         image_size=size,
-        separator=_separator(content),
+        separator=_character(content, "separator"),
+        decimal=_character(content, "decimal"),
+        columns=_types(content.get("columns") or {}),
+        ids=_ids(content.get("id") or ()),
     )
 
 
@@ -228,13 +235,26 @@ def _columns(name: str, value: Any) -> Columns:
     raise DataError(f"weak: {name} must be a column, a list with a column for each class, or a number, found {value!r}")
 
 
-def _separator(content: Mapping[str, Any]) -> str | None:
-    if "separator" not in content:
+def _character(content: Mapping[str, Any], key: str) -> str | None:
+    if key not in content:
         return None
-    value = _text(content, "separator", strip=False)
+    value = _text(content, key, strip=False)
     if len(value) != 1:
-        raise DataError(f"separator must be one character, found {value!r}")
+        raise DataError(f"{key} must be one character, found {value!r}")
     return value
+
+
+def _types(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        raise DataError(f"columns must be names with types, such as {{zip: category}}, found {value!r}")
+    return checked_types(value)
+
+
+def _ids(value: Any) -> tuple[str, ...]:
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise DataError(f"id must be a column, or a list of columns, found {value!r}")
+    return tuple(names)
 
 
 def _text(content: Mapping[str, Any], key: str, strip: bool = True) -> str:

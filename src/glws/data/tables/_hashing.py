@@ -105,6 +105,18 @@ class ColumnHasher:
         else:
             self._update(f"{name} {values.dtype.str}", np.ascontiguousarray(values).data)
 
+    def add_texts(self, name: str, column: Any) -> None:
+        """More rows of a text column of pyarrow; null is not the empty text."""
+        import pyarrow
+        from pyarrow import compute
+
+        lengths = compute.binary_length(column).fill_null(-1)
+        whole = column.drop_null().cast(pyarrow.large_binary())
+        self._update(f"{name} text lengths", np.asarray(lengths, np.int64).data)
+        offsets = np.frombuffer(whole.buffers()[1], np.int64)[whole.offset : whole.offset + len(whole) + 1]
+        if len(whole) and whole.buffers()[2] is not None:
+            self._update(f"{name} text", memoryview(whole.buffers()[2])[int(offsets[0]) : int(offsets[-1])])
+
     def _update(self, name: str, content: Any) -> None:
         if name not in self._hashes:
             self._hashes[name] = hashlib.sha256()

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from glws._messages import one_line
 from glws._optional import needed
+from glws.data.tables._arrow_cells import arrow_cells, check_types, is_numeric_type
 from glws.data.tables._cells import Cells, RowBatch
 from glws.data.tables._table_file import LEAST_BYTES, ROWS_AT_ONCE, SUSPICIOUS_BYTES, AbstractTableFile, DecodedSize
 from glws.errors import DataError
@@ -52,7 +52,7 @@ class ParquetFile(AbstractTableFile):
     def part(self, names: Sequence[str], first: int, last: int) -> Iterator[RowBatch]:
         """The same for the rows from `first` up to `last`; row groups without any of them are not read."""
         chosen, start, end = self._row_groups(first, last)
-        self._check_types(names)
+        check_types(self.path, self.file.schema_arrow, names)
         decoded = DecodedSize(self.path)
         self._count_claims(names, chosen, decoded)
         try:
@@ -89,19 +89,10 @@ class ParquetFile(AbstractTableFile):
 
     def _readable_cells(self, name: str, column: Any, start: int, decoded: DecodedSize) -> Cells:
         try:
-            return self._cells(name, column, decoded)
+            return arrow_cells(column, lambda size: decoded.add(f"column {name}", size))
         except UnicodeDecodeError as error:
             row = start + _first_unreadable(column)
             raise DataError(f"{self.path}, row {row}: column {name} is not text in UTF-8 ({error.reason})") from error
-
-    def _check_types(self, names: Sequence[str]) -> None:
-        """Refuses what no column can be, before any of it is decoded."""
-        types, schema = self.arrow.types, self.file.schema_arrow
-        for name in names:
-            kind = schema.field(name).type
-            inner = kind.value_type if _is_list(types, kind) else kind
-            if not _is_plain(types, inner.value_type if types.is_dictionary(inner) else inner):
-                raise DataError(f"{self.path}: column {name} holds {kind}, not numbers, text or lists")
 
     def _count_claims(self, names: Sequence[str], chosen: list[int], decoded: DecodedSize) -> None:
         """The number of values of the columns, and the bytes of their decompressed pages, by the file's metadata."""
@@ -123,31 +114,16 @@ class ParquetFile(AbstractTableFile):
         chosen = [number for number in range(len(sizes)) if edges[number] < last and edges[number + 1] > first]
         return (chosen, int(edges[chosen[0]]), int(edges[chosen[-1] + 1])) if chosen else ([], 0, 0)
 
+    def holds_numbers(self, names: Sequence[str]) -> bool:
+        """By the types of the columns and the numbers of empty cells that the file states; lists count as numbers."""
+        texts = {name for name in names if not is_numeric_type(self.file.schema_arrow.field(name).type)}
+        groups = [self.file.metadata.row_group(number) for number in range(self.file.metadata.num_row_groups)]
+        stated = [group.column(place).statistics for group in groups for place in self._stored(names)]
+        return not texts and not any(found is not None and found.null_count for found in stated)
+
     def close(self) -> None:
         """Closes the file."""
         self.file.close()
-
-    def _cells(self, name: str, column: Any, decoded: DecodedSize) -> Cells:
-        types = self.arrow.types
-        missing = np.asarray(column.is_null())
-        if types.is_dictionary(column.type) and not _is_text(types, column.type.value_type):
-            column = column.dictionary_decode()
-        if types.is_decimal(column.type):
-            column = column.cast(self.arrow.float64())
-        if types.is_boolean(column.type) or types.is_integer(column.type) or types.is_floating(column.type):
-            return _numeric(column, missing)
-        if _is_list(types, column.type):
-            values = column.flatten()
-            if types.is_dictionary(values.type):
-                decoded.add(f"column {name}", _size_of_text(values))
-            is_numeric = types.is_integer(values.type) or types.is_floating(values.type)
-            return Cells(_vectors(column, values if is_numeric else None, missing), missing)
-        if types.is_temporal(column.type):
-            column = column.cast(self.arrow.string())
-        if not types.is_dictionary(column.type):
-            column = column.dictionary_encode()
-        decoded.add(f"column {name}", _size_of_text(column))
-        return _text(column, missing)
 
 
 def _text_columns(about: Any) -> list[str]:
@@ -167,60 +143,6 @@ def _encodings(about: Any, place: int) -> set[str]:
 def _is_within(path: str, names: Sequence[str]) -> bool:
     """Whether a stored column belongs to one of these: the values of a list have names of their own below it."""
     return path in names or any(path.startswith(f"{name}.") for name in names)
-
-
-def _is_text(types: Any, kind: Any) -> bool:
-    return bool(types.is_string(kind) or types.is_large_string(kind))
-
-
-def _is_plain(types: Any, kind: Any) -> bool:
-    is_number = types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
-    return bool(is_number or types.is_temporal(kind) or _is_text(types, kind))
-
-
-def _is_list(types: Any, kind: Any) -> bool:
-    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
-
-
-def _numeric(column: Any, missing: NDArray[np.bool_]) -> Cells:
-    filled = column.fill_null(False if str(column.type) == "bool" else 0) if missing.any() else column
-    values = filled.to_numpy(zero_copy_only=False)
-    return Cells(values, missing | np.isnan(values) if values.dtype.kind == "f" else missing)
-
-
-def _vectors(column: Any, numbers: Any, missing: NDArray[np.bool_]) -> NDArray[Any]:
-    """Rows of numbers where every list is as long as the first; the lists themselves otherwise."""
-    lengths = np.asarray(column.value_lengths()) if hasattr(column, "value_lengths") else None
-    if lengths is None or missing.any():
-        lengths = np.array([0 if item is None else len(item) for item in column.to_pylist()])
-    if numbers is not None and len(lengths) and not missing.any() and (lengths == lengths[0]).all() and lengths[0]:
-        return np.asarray(numbers.to_numpy(zero_copy_only=False)).reshape(len(lengths), -1)
-    values = np.empty(len(column), object)
-    values[:] = column.to_pylist()
-    return values
-
-
-def _places(column: Any) -> NDArray[np.int64]:
-    """For each row the place of its word; one place more for rows without any."""
-    return np.asarray(column.indices.fill_null(len(column.dictionary)), np.int64)
-
-
-def _size_of_text(column: Any) -> int:
-    """How many bytes the words of all rows have when each row has its own; none is written out for that."""
-    lengths = needed("pyarrow.compute", "pyarrow", "reading parquet").binary_length(column.dictionary)
-    return int(np.append(np.asarray(lengths.fill_null(0), np.int64), 0)[_places(column)].sum())
-
-
-def _text(column: Any, missing: NDArray[np.bool_]) -> Cells:
-    """Text as objects without spaces around it, equal ones shared; cells with nothing but spaces are missing too."""
-    places = _places(column)
-    used = np.zeros(len(column.dictionary) + 1, bool)
-    used[places] = True
-    words = np.full(len(used), "", object)
-    chosen = np.flatnonzero(used[:-1])
-    words[chosen] = [(word or "").strip() for word in column.dictionary.take(chosen).to_pylist()]
-    is_blank = words == ""
-    return Cells(words[places], missing | is_blank[places])
 
 
 def _first_unreadable(column: Any) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -13,15 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glws._class_names import ClassNames, shown
+from glws._messages import hint
 from glws.data.sources._images import ImageFiles
 from glws.data.tables._array_files import HdfFile, NpzFile
 from glws.data.tables._block_reading import BlockReader
-from glws.data.tables._cells import RowBatch, rows_with_any
+from glws.data.tables._cells import Cells, RowBatch, rows_with_any
+from glws.data.tables._coding import coded_rows, stacked
 from glws.data.tables._csv_file import CsvFile
 from glws.data.tables._description import Description, check_known, read_description
+from glws.data.tables._frames import FrameFile, arrow_table
 from glws.data.tables._grouping import members_of, rearrange_rows, sorting_order
 from glws.data.tables._hashing import BlockHasher, ColumnHasher, TableHash, block_end, description_hash
+from glws.data.tables._inference import MixedColumn, infer_schema, place_of
 from glws.data.tables._parquet_file import ParquetFile
+from glws.data.tables._schema import Schema
 from glws.data.tables._shard import Shard, shard_bounds
 from glws.data.tables._table import Table
 from glws.data.tables._table_file import AbstractTableFile, Stack
@@ -36,11 +41,14 @@ def read_table(
     source: str | os.PathLike[str] | Mapping[str, Any],
     part: tuple[int, int] | None = None,
     allow_code: bool = False,
+    schema: Schema | None = None,
 ) -> Table:
     """Reads the data that a description describes: a YAML file, or a mapping with the same keys.
 
-        data: bags.csv                      # CSV, parquet, npz or HDF5
+        data: bags.csv                      # CSV, parquet, Arrow, npz, HDF5 or Excel
         features: "f*"                      # columns, patterns, or {image: path_column, size: 64}
+        columns: {zip: category}            # types of feature columns, where they are not what they seem
+        id: patient                         # columns that stand beside predictions and labels
         classes: [benign, malignant]
         group: bag_id                       # left out: each row is a group
         kind: proportions
@@ -56,17 +64,80 @@ def read_table(
     labels of all, and the features of its own rows only. That needs a parquet file in which the rows of each group of
     the first block stand together; from others everything is read, and the table's `note` says so.
 
+    Feature columns are numbers, categories, booleans, dates or short texts, and may have empty cells. If they are not
+    all numbers, the table has a `schema`, inferred from all rows; `schema` is that of an earlier table, to read new
+    rows in the same way.
+
     With `allow_code` a kind may be a class of your own, as `package.module:Class` (docs/extending.md).
     """
     about = read_description(source)
     with open_table(about) as file:
-        if part is None or about.image:
-            return _Reading(about, file, allow_code).table()
-        reading = _Reading(about, file, allow_code)
-        reason = reading.reason_to_read_all(part[1])
-        if reason is None:
+        return read_from(file, about, part, allow_code, schema)
+
+
+def table(frame: Any, *, features: Any = "*", allow_code: bool = False, **description: Any) -> Table:
+    """The data that a table in memory holds: a DataFrame of pandas, polars or pyarrow, or a mapping of arrays.
+
+    The further arguments are the keys of a description, as in the YAML of `read_table`. By default all columns are
+    features that nothing else is said of. In `columns`, the type of a text column may also be a function of your own
+    from texts to vectors, such as the `encode` of a sentence encoder.
+
+    >>> frame = {"age": [31, None, 54, 27], "work": ["state", "private", "private", "state"],
+    ...          "ward": ["a", "a", "b", "b"], "ill": [1, 1, 0, 0]}
+    >>> data = table(frame, classes=["well", "ill"], group="ward", kind="proportions", weak={"count": "ill"})
+    >>> data
+    Table(DataFrame: 4 rows, 2 classes, 2 groups of proportions)
+    >>> data.feature_names, len(data.dataset().instances)
+    (('age', 'work'), 4)
+    """
+    about = read_description({**description, "features": features, "data": "DataFrame"})
+    return read_from(FrameFile(arrow_table(frame)), about, None, allow_code)
+
+
+def read_from(
+    file: AbstractTableFile,
+    about: Description,
+    part: tuple[int, int] | None = None,
+    allow_code: bool = False,
+    schema: Schema | None = None,
+) -> Table:
+    """Reads an open file as a description says, with the schema of an earlier reading if it is given."""
+    note = None
+    if part is not None and about.image is None:
+        reading = _Reading(about, file, allow_code, schema)
+        note = reading.reason_to_read_all(part[1])
+        if note is None:
             return reading.part(*part)
-        return replace(_Reading(about, file, allow_code).table(), note=reason)
+    return replace(_whole(about, file, allow_code, schema), note=note or "")
+
+
+def _whole(about: Description, file: AbstractTableFile, allow_code: bool, schema: Schema | None) -> Table:
+    """All rows. Columns that are all numbers need no schema; where one is not, it is inferred from all rows first."""
+    if schema is None and about.columns:
+        schema = inferred_schema(about, file)
+    try:
+        return _Reading(about, file, allow_code, schema).table()
+    except NotNumbers:
+        return _Reading(about, file, allow_code, inferred_schema(about, file)).table()
+
+
+def inferred_schema(about: Description, file: AbstractTableFile) -> Schema:
+    """The schema of the feature columns of a description."""
+    names = feature_columns(about, file)
+    for pattern in about.columns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            check_known([pattern], names, "feature column")
+    try:
+        return infer_schema(file.row_batches, names, about.columns)
+    except MixedColumn as error:
+        raise place_of(file.row_batches([error.name]), error) from None
+    except DataError as error:
+        raise DataError(prefixed(str(file.path), str(error))) from None
+
+
+def prefixed(path: str, message: str) -> str:
+    """The message with the file it is about, once."""
+    return message if message.startswith(path) else f"{path}: {message}"
 
 
 def open_table(about: Description) -> AbstractTableFile:
@@ -89,10 +160,15 @@ def open_table(about: Description) -> AbstractTableFile:
 class _Reading:
     """One pass over a file."""
 
-    def __init__(self, about: Description, file: AbstractTableFile, allow_code: bool = False) -> None:
+    def __init__(
+        self, about: Description, file: AbstractTableFile, allow_code: bool = False, schema: Schema | None = None
+    ) -> None:
         self.about, self.file, self.classes = about, file, ClassNames(about.classes)
         self.blocks = [BlockReader(block, self.classes, file, allow_code) for block in about.blocks]
-        self.names = feature_columns(about, file)
+        self.schema = schema
+        self.names = feature_columns(about, file) if schema is None else schema_columns(schema, file)
+        self.ids = {name: Stack(file.path, file.num_rows, object) for name in id_columns(about, schema, file)}
+        self.texts: list[Any] = []
         self.features = Stack(file.path, file.num_rows)
         self.labels = Stack(file.path, file.num_rows, np.int64)
         self.rows = Stack(file.path, file.num_rows, np.int64)
@@ -103,7 +179,7 @@ class _Reading:
 
     def table(self) -> Table:
         """All of it, in one pass."""
-        for row_batch in self.file.row_batches(list(dict.fromkeys([*self.names, *self._known()]))):
+        for row_batch in self.file.row_batches(list(dict.fromkeys([*self.names, *self._known(), *self.ids]))):
             self._add_instances(row_batch)
             self._add_known(row_batch)
         return self._table(self._order())
@@ -113,7 +189,9 @@ class _Reading:
         path = self.file.path
         if not isinstance(self.file, ParquetFile) or not self._known():
             return f"{path}: every process reads all of it; only of a parquet file with groups each can read its part"
-        for row_batch in self.file.row_batches(self._known()):
+        if self.schema is not None or self.about.columns or not self.file.holds_numbers(self.names):
+            return f"{path}: every process reads all of it, because its feature columns are not all numbers"
+        for row_batch in self.file.row_batches(list(dict.fromkeys([*self._known(), *self.ids]))):
             self._add_known(row_batch)
         if self._order() is not None:
             return f"{path}: every process reads all of it, because the rows of a group do not stand together"
@@ -148,8 +226,21 @@ class _Reading:
         features = self._features(order)
         rows, labels = self._arranged(self.rows, order), self._arranged(self.labels, order)
         blocks = tuple(block.result(order, rows, self.unit) for block in self.blocks)
-        return Table(str(self.file.path), self.unit, features, self.feature_names, self.about.classes, blocks, rows,
-                     self._hash(len(rows)), labels if self.about.label else None)  # fmt: skip
+        texts, ids = stacked(self.texts), {name: self._arranged(stack, order) for name, stack in self.ids.items()}
+        return Table(
+            path=str(self.file.path),
+            unit=self.unit,
+            features=features,
+            feature_names=self.feature_names if self.schema is None else self.schema.feature_names,
+            classes=self.about.classes,
+            blocks=blocks,
+            row_numbers=rows,
+            hashed=self._hash(len(rows)),
+            labels=labels if self.about.label else None,
+            ids={name: id_values(values) for name, values in ids.items()},
+            schema=self.schema,
+            texts=texts if texts is None or order is None else texts[order],
+        )
 
     def _hash(self, num_rows: int) -> TableHash:
         description = description_hash(self.about, self.feature_names)
@@ -165,6 +256,8 @@ class _Reading:
         if self.about.label:
             self.labels.add(row_batch.class_numbers(self.about.label, self.classes))
         self.rows.add(row_batch.rows)
+        for name, stack in self.ids.items():
+            stack.add(id_cells(row_batch.cells[name]))
         for block in self.blocks:
             block.add(row_batch)
         for name in self._known():
@@ -183,6 +276,8 @@ class _Reading:
             self.block_hash.add(rows)
 
     def _matrix(self, row_batch: RowBatch) -> NDArray[np.floating[Any]]:
+        if self.schema is not None:
+            return self._coded(self.schema, row_batch)
         columns = [finite_numbers(row_batch, name) for name in self.names]
         names = [self._wide_names(name, column) for name, column in zip(self.names, columns, strict=True)]
         found = tuple(name for group in names for name in group)
@@ -190,6 +285,15 @@ class _Reading:
             raise DataError(f"{self.file.path}, {self.unit} {row_batch.rows[0]}: feature vectors change their length")
         self.feature_names = found
         return np.column_stack(columns)
+
+    def _coded(self, schema: Schema, row_batch: RowBatch) -> NDArray[np.floating[Any]]:
+        """The coded matrix; texts are kept, and the cells that it does not show are hashed."""
+        coded = coded_rows(schema, row_batch)
+        self.texts += [] if coded.texts is None else [coded.texts]
+        for column in schema.features:
+            if column.type != "number" or column.encoder is not None:
+                self.known_hash.add_texts(column.name, row_batch.cells[column.name].text())
+        return coded.matrix
 
     def _wide_names(self, name: str, column: NDArray[np.floating[Any]]) -> list[str]:
         return [name] if column.ndim == 1 else [f"{name}[{place}]" for place in range(column.shape[1])]
@@ -211,7 +315,7 @@ class _Reading:
 
 def feature_columns(about: Description, file: AbstractTableFile) -> tuple[str, ...]:
     """The feature columns, patterns replaced by what they match, in the order of the file; all columns are checked."""
-    used = {name for block in about.blocks for name in block.columns} | {about.label, about.image} - {None}
+    used = {name for block in about.blocks for name in block.columns} | {about.label, about.image, *about.ids} - {None}
     try:
         check_known([name for name in sorted(filter(None, used))], file.columns, "column")
         return tuple(dict.fromkeys(name for wanted in about.features for name in _matching(wanted, file, used, about)))
@@ -235,10 +339,12 @@ def _matching(wanted: str, file: AbstractTableFile, used: set[Any], about: Descr
 def finite_numbers(row_batch: RowBatch, name: str) -> NDArray[np.floating[Any]]:
     """A feature column: in float32 if its type fits into that, in float64 otherwise, so that no value is rounded.
 
-    Empty cells, texts, infinities and values beyond the range of float32 are refused.
+    Infinities and values beyond the range of float32 are refused. An empty cell or a text raises `NotNumbers`: the
+    column needs a schema.
     """
-    row_batch.refuse_missing(name)
     cells = row_batch.cells[name]
+    if cells.values.ndim == 1 and (cells.missing.any() or not _holds_numbers(cells)):
+        raise NotNumbers(f"column {name} is not all numbers")
     is_narrow = cells.is_numeric and np.can_cast(cells.values.dtype, np.float32)
     numbers = cells.values.astype(np.float32) if is_narrow else row_batch.numbers(name)
     row_batch.refuse(
@@ -246,6 +352,59 @@ def finite_numbers(row_batch: RowBatch, name: str) -> NDArray[np.floating[Any]]:
         lambda row: f"column {name} must be a finite number, found {shown(cells.values[row])}",
     )
     return numbers
+
+
+class NotNumbers(DataError):
+    """A feature column has cells that are empty or no numbers."""
+
+
+def _holds_numbers(cells: Cells) -> bool:
+    """Whether all cells are numbers, finite or not; `nan` is an empty cell."""
+    if cells.is_numeric:
+        return True
+    try:
+        return not np.isnan(cells.floats()).any()
+    except (ValueError, TypeError):
+        return False
+
+
+def schema_columns(schema: Schema, file: AbstractTableFile) -> tuple[str, ...]:
+    """The columns that the features of a schema are made of; all of them must be in the file."""
+    names = tuple(column.name for column in schema.features)
+    for name in names:
+        if name not in file.columns:
+            raise DataError(f"{file.path}: {missing_column(name, file.columns)}")
+    return names
+
+
+def missing_column(name: str, columns: Sequence[str]) -> str:
+    """What to say of a column that a model was trained with and that is not there."""
+    return f"there is no column {name!r}, which the model was trained with; {hint(name, columns, otherwise='there are')}"
+
+
+def id_columns(about: Description, schema: Schema | None, file: AbstractTableFile) -> list[str]:
+    """The columns that stand beside predictions and labels; those that were inferred may be missing from new rows."""
+    inferred = () if schema is None else schema.ids
+    return list(dict.fromkeys([*about.ids, *(name for name in inferred if name in file.columns)]))
+
+
+def id_cells(cells: Cells) -> NDArray[np.object_]:
+    """Ids as they are: whole numbers, or texts."""
+    found = np.empty(len(cells.missing), object)
+    is_whole = cells.is_numeric and cells.values.dtype.kind in "iu" and not cells.missing.any()
+    found[:] = cells.values.tolist() if is_whole else cells.text().fill_null("").to_pylist()
+    return found
+
+
+def id_values(values: NDArray[np.object_]) -> NDArray[Any]:
+    """Ids as whole numbers, if all of them are written like that, and as texts otherwise.
+
+    >>> id_values(np.array(["7", "12"], object)), id_values(np.array(["07", "12"], object)).tolist()
+    (array([ 7, 12]), ['07', '12'])
+    """
+    texts = [str(value) for value in values.tolist()]
+    is_whole = all(text.isdecimal() and len(text) < 19 and (text[0] != "0" or text == "0") for text in texts)
+    return np.array([int(text) for text in texts], np.int64) if is_whole else np.array(texts, object)
 
 
 def _image_paths(row_batch: RowBatch, column: str, folder: Path) -> list[str]:

@@ -18,7 +18,9 @@ from glws.data._dataset import Instances, TensorInstances, WeakDataset
 from glws.data._groups import Groups
 from glws.data._scaling import Scaling, itself, scaled, scaling_of
 from glws.data.sources._images import ImageFiles
+from glws.data.tables._encoded import EncodedInstances, schema_scaling
 from glws.data.tables._hashing import DataHash, TableHash
+from glws.data.tables._schema import Coded, Schema
 from glws.data.tables._shard import Shard, ShardInstances
 from glws.errors import DataError
 from glws.kinds import AbstractSupervision, kind_from_columns
@@ -62,6 +64,9 @@ class Table:
     in a CSV file (the header is line 1), its row from 0 on in other files. `labels` are true classes for evaluation, -1
     where not known.
 
+    If the columns are not all numbers, `schema` says what they are, `features` is the coded matrix of it (NaN for empty
+    cells), and `texts` has the hashed texts; instances are then encoded. `ids` has the id columns.
+
     Where only a part was read, `features` has the rows that `shard` says, and everything else is of all rows; `note`
     says why, if everything was read although a part was asked for.
     """
@@ -77,6 +82,9 @@ class Table:
     labels: NDArray[np.int64] | None = None
     shard: Shard | None = None
     note: str = ""
+    ids: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    schema: Schema | None = None
+    texts: Any = None
 
     def __len__(self) -> int:
         return len(self.row_numbers)
@@ -106,7 +114,7 @@ class Table:
         With `scaling`, such as `table.scaling()`, features are standardized in float64 before they are rounded to
         float32. A `UserWarning` names columns that lose distinct values all the same, or for lack of it.
         """
-        if check and self.feature_names:
+        if check and self.feature_names and self.schema is None:
             for line in lost_values(np.asarray(self.features), scaling, self.feature_names):
                 warnings.warn(f"{self.path}: {line}", stacklevel=2)
         groups = [Groups(torch.from_numpy(block.offsets), torch.from_numpy(block.members)) for block in self.blocks]
@@ -117,6 +125,8 @@ class Table:
         """The features in float32, standardized by a scaling if there is one; images as they are."""
         if isinstance(self.features, ImageFiles):
             return self.features
+        if self.schema is not None:
+            return EncodedInstances(self.schema, Coded(self.features, self.texts), scaling)
         values = scaled(self.features, scaling)
         if self.shard is None:
             return TensorInstances(values)
@@ -129,6 +139,8 @@ class Table:
         """
         if isinstance(self.features, ImageFiles):
             return None
+        if self.schema is not None:
+            return schema_scaling(self.schema, Coded(self.features, self.texts))
         first = self.features[0] if self.shard is None else self.shard.example[0]
         return scaling_of(self.features, first, len(self), summed)
 

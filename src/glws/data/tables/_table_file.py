@@ -33,6 +33,10 @@ class AbstractTableFile(ABC):
     def row_batches(self, names: Sequence[str]) -> Iterator[RowBatch]:
         """The rows in order, a row_batch at a time, with the columns named."""
 
+    def holds_numbers(self, names: Sequence[str]) -> bool:
+        """Whether these columns surely are numbers without empty cells, as the file declares them."""
+        return False
+
     def close(self) -> None:
         """Lets go of the file."""
         return None
