@@ -347,7 +347,7 @@ AROUND = [
     ),
     Mutant(
         "NaN in parquet is a value",
-        "data/tables/_parquet_file.py",
+        "data/tables/_arrow_cells.py",
         'missing | np.isnan(values) if values.dtype.kind == "f" else missing',
         "missing",
         ("tests/data/test_tables.py",),

@@ -51,6 +51,8 @@ def _print(path: Path, table: Table, findings: list[Finding], allow_code: bool) 
 
     console = Console(highlight=False, soft_wrap=True)
     console.print(Text(f"{table.path}: {len(table):,} instances, {_inputs(table)}, classes {', '.join(table.classes)}"))
+    for line in () if table.schema is None else table.schema.lines():
+        console.print(Text(line))
     for block in table.blocks:
         console.print(Text(f"  {block.kind}: {_sizes(block)}"))
     if table.labels is not None:

@@ -247,6 +247,8 @@ def _introduce(console: Console, experiment: Experiment) -> None:
     from glws.experiment import learned_from
 
     data, training = experiment.data, experiment.training
+    for line in () if data.schema is None else data.schema.lines():
+        console.print(line, markup=False)
     weights = sum(weight.numel() for weight in training.model.parameters())
     epochs, steps = counted(training.num_epochs, "epoch"), counted(training.order.steps_per_epoch, "step")
     held_out = "" if data.held_out is None else f"; {counted(len(data.held_out), 'group')} held out"

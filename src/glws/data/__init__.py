@@ -31,11 +31,12 @@ from glws.data.sources import download as download
 from glws.data.sources import load as load
 from glws.data.tables import DataHash as DataHash
 from glws.data.tables import Description as Description
+from glws.data.tables import Schema as Schema
 from glws.data.tables import Table as Table
 from glws.data.tables import WeakBlock as WeakBlock
-from glws.data.tables import Schema as Schema
 from glws.data.tables import read_description as read_description
 from glws.data.tables import read_table as read_table
 from glws.data.tables import table as table
 from glws.data.tables._description import read_yaml as read_yaml
+from glws.data.tables._encoded import EncodedInstances as EncodedInstances
 from glws.data.tables._shard import ShardInstances as ShardInstances

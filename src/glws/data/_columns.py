@@ -27,12 +27,9 @@ def column_remarks(table: Table, about: Description) -> list[str]:
     if not table.feature_names or table.shard is not None:
         return []
     values = np.asarray(table.features)
-    return [
-        *lost_values(values, table.scaling(), table.feature_names),
-        *_constant(values, table.feature_names),
-        *_listed(about),
-        *_equal(table, values, about),
-    ]
+    names = table.feature_names if table.schema is None else table.schema.coded_names
+    lost = lost_values(values, table.scaling(), names) if table.schema is None else []
+    return [*lost, *_constant(values, names), *_listed(about), *_equal(table, values, names, about)]
 
 
 def lost_values(features: NDArray[Any], scaling: Scaling | None, names: Sequence[str]) -> list[str]:
@@ -79,10 +76,10 @@ def _listed(about: Description) -> Iterator[str]:
                 yield f"column {name} is a feature and the {what} of {block.kind}: leave it out of the features"
 
 
-def _equal(table: Table, values: NDArray[Any], about: Description) -> Iterator[str]:
+def _equal(table: Table, values: NDArray[Any], names: Sequence[str], about: Description) -> Iterator[str]:
     """Feature columns that repeat the true label or a weak label."""
     answers = list(_answers(table, about))
-    for number, name in enumerate(table.feature_names):
+    for number, name in enumerate(names):
         for answer in answers:
             if answer.is_repeated_by(values[answer.rows, number]):
                 yield f"column {name} {answer.words}: leave it out of the features"

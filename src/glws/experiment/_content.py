@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from glws.automata import Automaton
-from glws.data import Groups, WeakDataset
+from glws.data import EncodedInstances, Groups, WeakDataset
 from glws.errors import GlwsError
 from glws.evaluation import ReliabilityCurve, confusion, reliability_curve
 from glws.experiment._data import ExperimentData
@@ -160,7 +160,7 @@ def _instance(data: ExperimentData, group: ExplainedGroup, place: int) -> Instan
         prediction=group.predictions[place].numpy(),
         posterior=group.posterior[place].numpy(),
         image=_image(data, value),
-        features=_features(data, value),
+        features=_features(data, value, int(number)),
         label=label,
         name=name,
     )
@@ -181,7 +181,9 @@ def _image(data: ExperimentData, value: Tensor) -> Any:
     return value[:, ::step, ::step].numpy()
 
 
-def _features(data: ExperimentData, value: Tensor) -> dict[str, float | str]:
+def _features(data: ExperimentData, value: Tensor, number: int) -> dict[str, float | str]:
+    if isinstance(data.whole.instances, EncodedInstances):
+        return dict(list(data.whole.instances.shown(number).items())[:NUM_FEATURES])
     if value.ndim != 1 or not data.feature_names:
         return {}
     raw = value if data.scaling is None else value.double() * data.scaling["spread"] + data.scaling["mean"]

@@ -16,6 +16,7 @@ from glws._seeds import derived_generator
 from glws.data import (
     DataHash,
     Groups,
+    Schema,
     ShardInstances,
     Table,
     WeakDataset,
@@ -41,7 +42,8 @@ class ExperimentData:
     `train` is what is learned from, `held_out` groups and `test` labeled instances to evaluate on. `whole` holds all
     groups, those that are held out too. `labels` are the true labels of its instances where they are known (-1
     otherwise), for reports only. `group_names` and `row_numbers` name groups and instances as the user's file does.
-    `scaling` is what was subtracted and divided by, None where nothing was. `hashes` are those of the tables that were
+    `scaling` is what was subtracted and divided by, None where nothing was. `schema` says what the columns of a table
+    are, if they are not all numbers, and `ids` has its id columns. `hashes` are those of the tables that were
     read, "table" and "test". `notes` are lines for the user.
     """
 
@@ -57,6 +59,8 @@ class ExperimentData:
     group_names: tuple[Any, ...] = ()
     row_numbers: Any = None
     scaling: Mapping[str, Tensor] | None = None
+    schema: Schema | None = None
+    ids: Mapping[str, Any] = field(default_factory=dict)
     hashes: Mapping[str, DataHash] = field(default_factory=dict)
     folded: tuple[int, int, int] | None = None
     notes: tuple[str, ...] = ()
@@ -100,8 +104,9 @@ def experiment_data(
     world: World | None = None,
     on_read: OnRead | None = None,
     allow_code: bool = False,
+    schema: Schema | None = None,
 ) -> ExperimentData:
-    """Reads, weakens and splits as the configuration says; `scaling` is that of an earlier run, if it is to be kept.
+    """Reads, weakens and splits as the configuration says; `scaling` and `schema` are those of an earlier run, if any.
 
     `on_read` is given the hash of every table as soon as it has been read. With a `world` of several processes each of
     them reads its part of a table only, where that is available. With `allow_code` source, setting and kinds may be
@@ -119,7 +124,7 @@ def experiment_data(
         if on_read is not None:
             on_read(path, found)
 
-    made = _from_table(config, scaling, world or World(), keep, allow_code)
+    made = _from_table(config, scaling, world or World(), keep, allow_code, schema)
     return _split(replace(made, hashes=hashes), config, seed)
 
 
@@ -146,11 +151,16 @@ Keep = Callable[[str, str, DataHash], None]
 
 
 def _from_table(
-    config: DataConfig, scaling: Mapping[str, Tensor] | None, world: World, keep: Keep, allow_code: bool
+    config: DataConfig,
+    scaling: Mapping[str, Tensor] | None,
+    world: World,
+    keep: Keep,
+    allow_code: bool,
+    schema: Schema | None,
 ) -> ExperimentData:
     assert config.table is not None
     part = (world.rank, world.size) if world.size > 1 else None
-    table = read_table(Path(config.table), part, allow_code)
+    table = read_table(Path(config.table), part, allow_code, schema)
     summed = (world if table.shard is not None else World()).summed
     keep("table", config.table, table.data_hash(summed))
     if not table.blocks:
@@ -173,18 +183,29 @@ def _from_table(
         group_names=tuple(block.group_names for block in table.blocks),
         row_numbers=table.row_numbers,
         scaling=scaling,
+        schema=table.schema,
+        ids=table.ids,
         notes=(*filter(None, [table.note]), *(str(warning.message) for warning in found)),
     )
 
 
 def _test_table(path: str, table: Table, scaling: Mapping[str, Tensor] | None, keep: Keep, allow_code: bool) -> Labeled:
-    found = read_table(Path(path), allow_code=allow_code)
+    found = read_table(Path(path), allow_code=allow_code, schema=table.schema)
     keep("test", path, found.data_hash())
     if found.labels is None:
         raise DataError(f"{path}: a table to test on needs a column of true labels; name it by `label:`")
     if found.classes != table.classes:
         raise DataError(f"{path}: expected the classes {', '.join(table.classes)}, found {', '.join(found.classes)}")
+    check_same_columns(found, table.schema, "the training table has")
     return Labeled.of(found.instances(scaling), found.labels)
+
+
+def check_same_columns(found: Table, schema: Schema | None, who: str) -> None:
+    """Raises `DataError` for a table that needs a schema where training needed none."""
+    if schema is None and found.schema is not None:
+        wrong = [column for column in found.schema.columns if column.type != "number" or column.has_missing]
+        what = f"column {wrong[0].name} has {'empty cells' if wrong[0].type == 'number' else 'words'}"
+        raise DataError(f"{found.path}: {what}, where {who} numbers only")
 
 
 def _split(made: ExperimentData, config: DataConfig, seed: int) -> ExperimentData:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from glws._aliases import Report, silent
 from glws._files import write_text
-from glws.data import WeakDataset, check_learnable
+from glws.data import Schema, WeakDataset, check_learnable
 from glws.errors import RunError
 from glws.experiment._config import ExperimentConfig, config_of
 from glws.experiment._content import run_content, store_content, store_input
@@ -40,6 +40,8 @@ from glws.training import (
 
 SCALING = "scaling"
 """Where a run stores the mean and the spread of its features."""
+SCHEMA = "schema"
+"""Where a run stores the types and the encodings of its columns."""
 REPORT = "report.html"
 """The page of a run, in its folder."""
 
@@ -113,17 +115,18 @@ class Experiment:
         allow_code: bool = False,
         scaling: Mapping[str, Tensor] | None = None,
         on_read: OnRead | None = None,
+        schema: Schema | None = None,
     ) -> Experiment:
         """Reads the data, builds the network and the method; whatever does not fit together is found here.
 
-        `scaling` is that of the run, if it has been begun; `on_read` is given what was read (`experiment_data`). Of
-        several processes each reads its part of a large table, unless the method asks for predictions of all instances
-        between epochs.
+        `scaling` and `schema` are those of the run, if it has been begun; `on_read` is given what was read
+        (`experiment_data`). Of several processes each reads its part of a large table, unless the method asks for
+        predictions of all instances between epochs.
         """
         seed = config.training.seed
         method = build_method(config.method.name, config.method.options, allow_code)
         own = None if _looks_at_all(method) else world
-        data = experiment_data(config.data, seed, scaling, own, on_read, allow_code)
+        data = experiment_data(config.data, seed, scaling, own, on_read, allow_code, schema)
         check_learnable(data.train.groups, data.train.weak, data.classes, needs_all=True)
         method.check(data.train)
         recipe = config.method.published(allow_code)
@@ -154,7 +157,7 @@ class Experiment:
             config, known = config_of(run.config, allow_code), stored_hashes(run)
             goes_on = warning(run, config.data, "training continues with the data as it is now", report)
             on_read = goes_on if changed_data else refusing(run, config.data)
-            experiment = cls.of(config, world, allow_code, scaling, on_read)
+            experiment = cls.of(config, world, allow_code, scaling, on_read, stored_schema(run))
             if experiment.data.hashes and not known:
                 report(f"{folder} was begun without a hash of its data, by an earlier glws: changes since go unnoticed")
             if is_first:
@@ -198,7 +201,9 @@ class Experiment:
     def predict(self) -> Columns:
         """For each instance its class and the probability of every class, as `glws predict` writes them."""
         data = self.data
-        return prediction_columns(self.predictor, data.whole.instances, data.whole.groups, data.rows, data.classes)
+        return prediction_columns(
+            self.predictor, data.whole.instances, data.whole.groups, data.rows, data.classes, data.ids
+        )
 
     def label(self, report: Report = silent) -> Columns:
         """For each instance of each group its posterior given the weak label, as `glws label` writes them."""
@@ -225,14 +230,14 @@ class Experiment:
             if folder is None
             else RunFolder.create(folder, config, **about)
         )
-        self._keep_scaling(run)
+        self._keep_columns(run)
         return run
 
     def finish(self, run: RunFolder, observer: Observer | None = None, report: Report = silent) -> Outcome:
         """Trains to the end in the folder, from where it stands there, and writes scores and report."""
         world, mirror = self.training.world, TensorBoardMirror(run.path / "tensorboard", report)
         if world.is_first:
-            self._keep_scaling(run)  # once more: it may have been killed between its beginning and this
+            self._keep_columns(run)  # once more: it may have been killed between its beginning and this
             store_input(run, self.data)
         for note in self.data.notes:
             report(note)
@@ -254,9 +259,11 @@ class Experiment:
         data = with_noise(own_part(self.data), self.fitted.noise)
         return run_content(run, data, self.fitted, self.evaluate())
 
-    def _keep_scaling(self, run: RunFolder) -> None:
+    def _keep_columns(self, run: RunFolder) -> None:
         if self.data.scaling is not None and not has_scaling(run):
             run.write_tensors(SCALING, self.data.scaling)
+        if self.data.schema is not None and not (run.path / f"{SCHEMA}.json").exists():
+            run.write_json(SCHEMA, self.data.schema.as_dict())
 
 
 def usual_folder(config: ExperimentConfig) -> Path:
@@ -285,6 +292,11 @@ def _quiet_tensorboard() -> Iterator[None]:
 def has_scaling(run: RunFolder) -> bool:
     """Whether the run has stored what its features were scaled by."""
     return (run.path / f"{SCALING}.json").exists()
+
+
+def stored_schema(run: RunFolder) -> Schema | None:
+    """What the run has stored of the columns of its table; None if they are all numbers."""
+    return Schema.read(run.read_json(SCHEMA)) if (run.path / f"{SCHEMA}.json").exists() else None
 
 
 def _looks_at_all(method: AbstractMethod) -> bool:

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from glws._aliases import Report, silent
-from glws.data import Groups, augment, instance_shape, read_table
+from glws.data import Groups, Schema, augment, instance_shape, read_table
 from glws.data.augment import AUGMENTATIONS
 from glws.data.tables import read_description
 from glws.errors import CheckpointError, DataError, RunError
 from glws.experiment._config import DataConfig, ExperimentConfig, config_of
 from glws.experiment._content import CONTENT, INPUT, stored_content
-from glws.experiment._data import ExperimentData, experiment_data, with_noise
-from glws.experiment._experiment import SCALING, has_scaling
+from glws.experiment._data import ExperimentData, check_same_columns, experiment_data, with_noise
+from glws.experiment._experiment import SCALING, has_scaling, stored_schema
 from glws.experiment._model import experiment_model
 from glws.experiment._provenance import OnRead, warning
 from glws.experiment._tables import Columns, label_columns, prediction_columns
@@ -38,12 +38,13 @@ from glws.training import (
 
 
 class FinishedRun(NamedTuple):
-    """A finished run to use: its configuration, its classes, and the scaling of its features."""
+    """A finished run to use: its configuration, its classes, and what its features are."""
 
     run: RunFolder
     config: ExperimentConfig
     classes: tuple[str, ...]
     scaling: dict[str, Tensor] | None
+    schema: Schema | None = None
 
     @classmethod
     def open(cls, folder: Path, allow_code: bool = False) -> FinishedRun:
@@ -57,7 +58,8 @@ class FinishedRun(NamedTuple):
         if not isinstance(classes, list):
             raise RunError(f"{folder}: expected the classes in {CONTENT}.json, found {type(classes).__name__}")
         scaling = run.read_tensors(SCALING) if has_scaling(run) else None
-        return cls(run, config_of(run.config, allow_code), tuple(str(name) for name in classes), scaling)
+        names, schema = tuple(str(name) for name in classes), stored_schema(run)
+        return cls(run, config_of(run.config, allow_code), names, scaling, schema)
 
     def predict(self, table: Path | None = None, allow_code: bool = False, report: Report = silent) -> Columns:
         """For each instance its class and the probability of every class (`prediction_columns`).
@@ -68,15 +70,18 @@ class FinishedRun(NamedTuple):
         if table is None:
             data = self.data(None, allow_code, report)
             instances, groups, rows = data.whole.instances, list(data.whole.groups), data.rows
+            ids = data.ids
         else:
-            found = read_table(table, allow_code=allow_code)
+            found = read_table(table, allow_code=allow_code, schema=self.schema)
             self.on_read(report)(str(table), found.data_hash())
+            check_same_columns(found, self.schema, f"{self.run.path} was trained on")
             self.check(found.classes, found.feature_names)
+            ids = found.ids
             instances, rows = found.instances(self.scaling), np.argsort(np.argsort(found.row_numbers))
             blocks = found.blocks
             groups = [Groups(torch.from_numpy(block.offsets), torch.from_numpy(block.members)) for block in blocks]
         predictor = self.predictor(instance_shape(instances), allow_code, report)
-        return prediction_columns(predictor, instances, groups, rows, self.classes)
+        return prediction_columns(predictor, instances, groups, rows, self.classes, ids)
 
     def label(self, table: Path | None = None, allow_code: bool = False, report: Report = silent) -> Columns:
         """For each instance of each group its posterior given its weak label (`label_columns`).
@@ -98,7 +103,9 @@ class FinishedRun(NamedTuple):
     def data(self, table: Path | None, allow_code: bool, report: Report) -> ExperimentData:
         """All groups of its own data, or of another table as if it had been trained on."""
         seed, on_read = self.config.training.seed, self.on_read(report)
-        return experiment_data(self.data_config(table), seed, self.scaling, on_read=on_read, allow_code=allow_code)
+        return experiment_data(
+            self.data_config(table), seed, self.scaling, on_read=on_read, allow_code=allow_code, schema=self.schema
+        )
 
     @property
     def views(self) -> str:

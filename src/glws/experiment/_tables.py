@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,14 +21,22 @@ GROUP = "group_"
 """What columns begin with that are about the group of a row."""
 ERROR = "approximation_error"
 
+OWN_NAMES = ("row", "kind", "group", "label", "joint_label", "entropy", "log_likelihood", ERROR)
+"""Columns that predictions and labels have besides probabilities."""
+
 Columns = dict[str, Any]
 """A table to write: names and columns of one length."""
 
 
 def prediction_columns(
-    predict: Predictor, instances: Instances, groups: Sequence[Groups], rows: Any, classes: Sequence[str]
+    predict: Predictor,
+    instances: Instances,
+    groups: Sequence[Groups],
+    rows: Any,
+    classes: Sequence[str],
+    ids: Mapping[str, Any] | None = None,
 ) -> Columns:
-    """For each instance its most likely class and the probability of every class, in the order of the file.
+    """For each instance its ids, its most likely class and the probability of every class, in the order of the file.
 
     Of a training that was given the shares of the classes, the class is the best one for balanced accuracy, as in its
     scores. Of a method that predicts whole groups, `group_p(...)` says what the group of the row is, where each row is
@@ -37,7 +45,8 @@ def prediction_columns(
     log_probs = log_probs_of(instances, predict).double()
     labels = balanced_posterior(log_probs, predict.config.shares).argmax(1)
     order = np.argsort(rows, kind="stable")
-    columns = {"row": rows, "label": _named(labels, classes), **_columns(log_probs.exp(), classes)}
+    columns = {"row": rows, **_id_columns(ids or {}), "label": _named(labels, classes)}
+    columns |= _columns(log_probs.exp(), classes)
     columns |= _columns_of_own_group(predict, instances, groups, classes)
     return {name: np.asarray(column)[order] for name, column in columns.items()}
 
@@ -114,6 +123,7 @@ def _piece(data: ExperimentData, rows: Any, kind: int, groups: Tensor, members: 
     names = data.group_names[kind] if data.group_names else np.arange(len(weak))
     return {
         "row": rows[members[real].numpy()],
+        **_id_columns({name: values[members[real].numpy()] for name, values in data.ids.items()}),
         "kind": np.full(len(repeated), type(weak).__name__),
         "group": np.asarray([str(names[number]) for number in repeated.tolist()]),
         "label": _named(single[real], data.classes),
@@ -123,6 +133,11 @@ def _piece(data: ExperimentData, rows: Any, kind: int, groups: Tensor, members: 
         ERROR: error[:, None].expand_as(members)[real].numpy(),
         **_columns(marginals, data.classes),
     }
+
+
+def _id_columns(ids: Mapping[str, Any]) -> Columns:
+    """The id columns, so that outputs can be joined with other tables; one called like an output is renamed."""
+    return {f"{name} (id)" if name in OWN_NAMES else name: values for name, values in ids.items()}
 
 
 def _named(numbers: Tensor, classes: Sequence[str]) -> Any:

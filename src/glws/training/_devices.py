@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from glws.data import Batch, TensorInstances, WeakDataset
+from glws.data import Batch, EncodedInstances, TensorInstances, WeakDataset
 from glws.errors import ConfigError
 from glws.inference import to_device
 
@@ -67,7 +67,7 @@ class DeviceInstances:
 
 def on_device(data: WeakDataset, device: torch.device) -> WeakDataset:
     """The data with instances on the device, if they fit; weak labels stay on the host."""
-    values = data.instances.values if isinstance(data.instances, TensorInstances) else None
+    values = data.instances.values if isinstance(data.instances, TensorInstances | EncodedInstances) else None
     if values is None or device.type != "cuda":
         return data
     if values.nbytes > SHARE_OF_MEMORY * torch.cuda.mem_get_info(device)[0]:

@@ -5,9 +5,9 @@ from glws.data.tables._description import Description as Description
 from glws.data.tables._description import read_description as read_description
 from glws.data.tables._hashing import DataHash as DataHash
 from glws.data.tables._reading import read_table as read_table
-from glws.data.tables._table import Table as Table
-from glws.data.tables._table import WeakBlock as WeakBlock
 from glws.data.tables._reading import table as table
 from glws.data.tables._schema import Coded as Coded
 from glws.data.tables._schema import Column as Column
 from glws.data.tables._schema import Schema as Schema
+from glws.data.tables._table import Table as Table
+from glws.data.tables._table import WeakBlock as WeakBlock

@@ -120,5 +120,3 @@ def _text(column: Any, missing: NDArray[np.bool_]) -> Cells:
     words[chosen] = [(word or "").strip() for word in column.dictionary.take(chosen).to_pylist()]
     is_blank = words == ""
     return Cells(words[places], missing | is_blank[places])
-
-

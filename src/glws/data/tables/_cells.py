@@ -69,7 +69,7 @@ class Cells:
         """The cells as numbers, NaN where one is empty; None if some are neither. float32 if their type fits in it."""
         if self.is_numeric:
             is_narrow = np.can_cast(self.values.dtype, np.float32)
-            found = self.values.astype(np.float32 if is_narrow else np.float64)
+            found: NDArray[np.floating[Any]] = self.values.astype(np.float32 if is_narrow else np.float64)
             found[self.missing] = np.nan
             return found
         return numbers_of(self.text())
@@ -266,7 +266,7 @@ def _cast(column: Any) -> NDArray[np.float64] | None:
 
 
 def numbers_of(texts: Any) -> NDArray[np.float64] | None:
-    """A text column with nulls as numbers, NaN where it is null; None if a text is no number, even to Python."""
+    """A text column with nulls as numbers, NaN where it is null; None if one of them is neither."""
     import pyarrow
 
     try:

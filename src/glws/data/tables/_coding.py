@@ -15,6 +15,7 @@ from glws.data.tables._schema import Coded, Column, Schema
 from glws.data.tables._text_features import hashed_texts
 from glws.errors import DataError
 
+TRUE_OR_FALSE = "true or false, 1 or 0, yes or no"
 LARGEST = np.finfo(np.float32).max
 Array = NDArray[np.floating[Any]]
 
@@ -79,7 +80,7 @@ def _numbers(column: Column, row_batch: RowBatch) -> Array:
     cells = row_batch.cells[column.name]
     if cells.values.ndim == 2:
         is_narrow = np.can_cast(cells.values.dtype, np.float32)
-        found = cells.values.astype(np.float32 if is_narrow else np.float64)
+        found: Array = cells.values.astype(np.float32 if is_narrow else np.float64)
         wrong = rows_with_any(~(np.abs(found) <= LARGEST))
     else:
         known = cells.numbers()
@@ -101,7 +102,8 @@ def _booleans(column: Column, row_batch: RowBatch) -> Array:
     known = [TRUTH.get(word.lower()) for word in words]
     wrong = np.append([value is None for value in known], False).astype(bool)[places]
     row_batch.refuse(
-        wrong, lambda row: f"column {column.name} must be true or false, 1 or 0, yes or no, found {words[places[row]]!r}"
+        wrong,
+        lambda row: f"column {column.name} must be {TRUE_OR_FALSE}, found {words[places[row]]!r}",
     )
     return np.append([float(bool(value)) for value in known], np.nan)[places]
 
@@ -112,7 +114,8 @@ def _dates(column: Column, row_batch: RowBatch) -> Array:
     if found is None:
         wrong = [seconds_of([word], column.date_format) is None for word in words]
         row_batch.refuse(
-            np.append(wrong, False)[places], lambda row: f"column {column.name} is no date, found {words[places[row]]!r}"
+            np.append(wrong, False)[places],
+            lambda row: f"column {column.name} is no date, found {words[places[row]]!r}",
         )
         raise AssertionError("one of the words is no date")
     return np.append(found, np.nan)[places]

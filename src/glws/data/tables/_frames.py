@@ -94,15 +94,14 @@ class FrameFile(AbstractTableFile):
         self.path, self.table = Path(path), table
         self.columns, self.num_rows = tuple(table.column_names), table.num_rows
         if len(set(self.columns)) < len(self.columns):
-            twice = next(name for name in self.columns if self.columns.count(name) > 1)
-            raise DataError(f"{path}: two columns are called {twice!r}")
+            repeated = next(name for name in self.columns if self.columns.count(name) > 1)
+            raise DataError(f"{path}: two columns are called {repeated!r}")
 
     def row_batches(self, names: Sequence[str]) -> Iterator[RowBatch]:
         """At most 65,536 rows at a time."""
         check_types(self.path, self.table.schema, names)
         if not names:  # each row is still a row
-            for first in range(0, self.num_rows or 0, ROWS_AT_ONCE):
-                yield RowBatch(str(self.path), "row", np.arange(first, min(first + ROWS_AT_ONCE, self.table.num_rows)), {})
+            yield RowBatch(str(self.path), "row", np.arange(self.table.num_rows), {})
             return
         start = 0
         for batch in self.table.select(list(names)).to_batches(ROWS_AT_ONCE):

@@ -379,7 +379,8 @@ def schema_columns(schema: Schema, file: AbstractTableFile) -> tuple[str, ...]:
 
 def missing_column(name: str, columns: Sequence[str]) -> str:
     """What to say of a column that a model was trained with and that is not there."""
-    return f"there is no column {name!r}, which the model was trained with; {hint(name, columns, otherwise='there are')}"
+    near = hint(name, columns, otherwise="there are")
+    return f"there is no column {name!r}, which the model was trained with; {near}"
 
 
 def id_columns(about: Description, schema: Schema | None, file: AbstractTableFile) -> list[str]:

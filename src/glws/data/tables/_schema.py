@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -89,7 +89,7 @@ class Column:
 
     def encoded(self, coded: Array) -> Array:
         """The encoded columns of its part of the coded matrix `[rows, num_coded]`, in float64."""
-        missing = np.isnan(coded).any(1)
+        missing: NDArray[np.bool_] = np.logical_or.reduce(np.isnan(coded), axis=1)
         if self.type == "category":
             codes = np.where(missing, -1, coded[:, 0])
             found = (codes[:, None] == np.arange(len(self.words) + self.buckets)).astype(np.float64)
@@ -129,7 +129,8 @@ class Column:
         return "rare ones share a column" if self.buckets == 1 else f"rare ones are hashed to {self.buckets} columns"
 
 
-class Coded(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Coded:
     """Rows of a table as numbers: codes of categories, seconds of dates, NaN for empty cells; and hashed texts.
 
     `matrix` is `[rows, columns]`; `texts` a sparse matrix `[rows, width]` of all text columns, or None.
@@ -146,7 +147,7 @@ class Coded(NamedTuple):
         """Rows and coded columns."""
         return self.matrix.shape[0], self.matrix.shape[1]
 
-    def __getitem__(self, rows: Any) -> Coded:  # type: ignore[override]
+    def __getitem__(self, rows: Any) -> Coded:
         return Coded(self.matrix[rows], None if self.texts is None else self.texts[rows])
 
 
@@ -225,16 +226,13 @@ class Schema:
 
     def encoded_dense(self, matrix: Array) -> Array:
         """The encoded columns of all but the texts."""
-        parts, place = [np.empty((len(matrix), 0))], 0
+        parts: list[Array] = [np.empty((len(matrix), 0))]
+        place = 0
         for column in self.features:
             if column.num_coded:
                 parts.append(column.encoded(matrix[:, place : place + column.num_coded]))
                 place += column.num_coded
         return np.column_stack(parts)
-
-    def renamed(self, encoders: Mapping[str, Encoder]) -> Schema:
-        """The schema with the encoders of its texts, which are not stored with it."""
-        return Schema(tuple(replace(column, encoder=encoders.get(column.name)) for column in self.columns))
 
     # ------------------------------------------------------------ stored and shown
 
