@@ -102,10 +102,9 @@ class FinishedRun(NamedTuple):
 
     def data(self, table: Path | None, allow_code: bool, report: Report) -> ExperimentData:
         """All groups of its own data, or of another table as if it had been trained on."""
-        seed, on_read = self.config.training.seed, self.on_read(report)
-        return experiment_data(
-            self.data_config(table), seed, self.scaling, on_read=on_read, allow_code=allow_code, schema=self.schema
-        )
+        seed, on_read, schema = self.config.training.seed, self.on_read(report), self.schema
+        return experiment_data(self.data_config(table), seed, self.scaling, on_read=on_read, allow_code=allow_code,
+                               schema=schema)  # fmt: skip
 
     @property
     def views(self) -> str:
