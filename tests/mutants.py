@@ -425,8 +425,8 @@ AROUND = [
     Mutant(
         "the test table is scaled by its own mean and spread",
         "experiment/_data.py",
-        "Labeled.of(found.instances(scaling), found.labels)",
-        "Labeled.of(found.instances(found.scaling()), found.labels)",
+        "instances, bags = found.instances(scaling), None",
+        "instances, bags = found.instances(found.scaling()), None",
         ("tests/experiment/test_data.py",),
     ),
     Mutant(

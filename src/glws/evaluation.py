@@ -15,6 +15,9 @@ from glws.errors import DataError
 from glws.inference import Posterior
 
 NUM_BINS = 15
+FEWEST_BAGS = 8
+"""Bags of either label that a calibration is fitted to, at least."""
+NEWTON_STEPS = 50
 
 
 @dataclass(frozen=True)
@@ -144,6 +147,77 @@ def _auc(probs: npt.NDArray[np.float64], truth: npt.NDArray[np.int64]) -> float 
     from sklearn.metrics import roc_auc_score
 
     return float(roc_auc_score(truth, probs[:, 1]))
+
+
+def bag_scores(log_odds: Float[Tensor, "groups questions"], marks: Int[Tensor, "groups questions"]) -> Scores | None:
+    """Scores of bags against their labels, all questions together; None if no label is known.
+
+    `log_odds` are those of "yes" (`glws.kinds.BagRule`), `marks` are 1 yes, 0 no, -1 unknown.
+
+    >>> found = bag_scores(torch.tensor([[2.0], [-1.0], [0.5]]), torch.tensor([[1], [0], [0]]))
+    >>> round(found.accuracy, 3), found.auc
+    (0.667, 1.0)
+    """
+    if not bool((marks >= 0).any()):
+        return None
+    odds = log_odds.double().flatten()
+    both = torch.stack([torch.nn.functional.logsigmoid(-odds), torch.nn.functional.logsigmoid(odds)], 1)
+    return scores(both, marks.flatten())
+
+
+@dataclass(frozen=True)
+class BagCalibration:
+    """Recalibrated log-odds of bags: slope * asinh(log-odds) + offset, fitted to bags that were not trained on.
+
+    Networks are too sure of bags they were not trained on; asinh grows like a logarithm, so a single confident mistake
+    does not decide the fit.
+    """
+
+    slope: float
+    offset: float
+
+    def __call__(self, log_odds: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """The recalibrated log-odds; those of empty bags stay -inf."""
+        known = self.slope * log_odds.double().asinh() + self.offset
+        return torch.where(log_odds.isinf(), log_odds.double(), known)
+
+    @classmethod
+    def fitted(cls, log_odds: Float[Tensor, "*shape"], marks: Int[Tensor, "*shape"]) -> BagCalibration | None:
+        """The most likely calibration, with a weak normal prior on slope 1 and offset 0.
+
+        None where fewer than `FEWEST_BAGS` bags of either answer are known, or the log-odds do not rank the bags.
+
+        >>> odds = torch.tensor([8.0, 6.0, -7.0, -9.0, 7.0, -6.0]).repeat(4)
+        >>> BagCalibration.fitted(odds, torch.tensor([1, 1, 0, 0, 0, 1]).repeat(4))
+        BagCalibration(slope=0.2..., offset=0.0...)
+        """
+        used = (marks >= 0) & log_odds.isfinite()
+        shown, truth = log_odds[used].double().asinh(), marks[used].double()
+        if min(float(truth.sum()), float((1 - truth).sum())) < FEWEST_BAGS:
+            return None
+        weights = _logistic(torch.stack([shown, torch.ones_like(shown)], 1), truth, torch.tensor([1.0, 0.0]).double())
+        slope, offset = weights.tolist()
+        return cls(slope, offset) if slope > 0 else None
+
+
+def _logistic(
+    design: Float[Tensor, "rows weights"], truth: Float[Tensor, "rows"], prior: Float[Tensor, "weights"]
+) -> Float[Tensor, "weights"]:
+    """Logistic regression with a unit normal prior around `prior`, by Newton's method with halved steps."""
+
+    def loss(weights: Tensor) -> float:
+        odds = design @ weights
+        return float((torch.nn.functional.softplus(odds) - truth * odds).sum() + (weights - prior).square().sum() / 2)
+
+    weights, eye = torch.zeros_like(prior), torch.eye(len(prior)).double()
+    for _ in range(NEWTON_STEPS):
+        probs = (design @ weights).sigmoid()
+        gradient = design.T @ (probs - truth) + (weights - prior)
+        step = torch.linalg.solve((design.T * (probs * (1 - probs))) @ design + eye, gradient)
+        while loss(weights - step) > loss(weights) and bool(step.abs().max() > 1e-12):
+            step = step / 2
+        weights = weights - step
+    return weights
 
 
 @dataclass(frozen=True)

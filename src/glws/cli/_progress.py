@@ -19,7 +19,8 @@ def watching(console: Console, measure: str = "accuracy") -> Observer:
 
 def summary(row: Mapping[str, Any], measure: str) -> str:
     """What an epoch came to, in a few numbers."""
-    shown = ("loss", f"test_{measure}", "held_out_log_likelihood")
+    bags = ("test_bag_accuracy", "test_bag_auc", "held_out_bag_accuracy")
+    shown = ("loss", f"test_{measure}", "held_out_log_likelihood", *bags)
     return "  ".join(f"{name.replace('_', ' ')} {row[name]:.4g}" for name in shown if name in row)
 
 

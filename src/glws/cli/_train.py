@@ -260,15 +260,25 @@ def _introduce(console: Console, experiment: Experiment) -> None:
     )
 
 
+def _bag_line(name: str, scores: Mapping[str, float], number: int) -> str:
+    """The scores of whole bags in words."""
+    area = f", AUC {scores['auc']:.3f}" if "auc" in scores else ""
+    honest = f", calibration error {scores['calibration_error']:.1%}"
+    right = f"{scores['accuracy']:.1%} right (balanced {scores['balanced_accuracy']:.1%})"
+    return f"{name}: {right}{area}{honest}, of {number:,}"
+
+
 def _conclude(console: Console, experiment: Experiment, outcome: Outcome) -> None:
     found, lines = outcome.scores, []
+    if "bags" in found and experiment.data.test is not None and experiment.data.test.bags is not None:
+        lines.append(_bag_line("test bags", found["bags"], len(experiment.data.test.bags)))
     if "accuracy" in found and experiment.data.test is not None:
         known = int((experiment.data.test.labels >= 0).sum())
         exact, balanced = found["accuracy"], found["balanced_accuracy"]
         lines.append(f"test accuracy {exact:.1%} (balanced {balanced:.1%}) on {known:,} instances, last epoch")
         if not experiment.names_are_identified:
             lines.append(f"matched accuracy {found['matched_accuracy']:.1%}: that after the best renaming of classes")
-    else:
+    elif "bags" not in found:
         lines.append("test accuracy not known: there are no true labels to test on")
     if "held_out" in found:
         weak = found["held_out"]
@@ -277,6 +287,9 @@ def _conclude(console: Console, experiment: Experiment, outcome: Outcome) -> Non
             summary += f"; by them {weak['estimated_accuracy']:.1%} of instances are right"
             summary += f", give or take {2 * weak['estimated_accuracy_error']:.1%}"
         lines.append(summary)
+        if "bag_accuracy" in weak and experiment.data.held_out is not None:
+            bags = {name.removeprefix("bag_"): value for name, value in weak.items() if name.startswith("bag_")}
+            lines.append(_bag_line("held-out bags", bags, len(experiment.data.held_out)))
     if not experiment.names_are_identified:
         lines.append(NAMELESS)
     lines += [f"warning: {warning}" for warning in outcome.warnings[-1:]]

@@ -8,24 +8,27 @@ from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
-from torch import nn
+from torch import Tensor, nn
 
 from glws._aliases import takes_old_names, with_current_names
-from glws._rules import Rule, nothing_or, one_of, whole
-from glws.data import Scaling, check_learnable, lost_values, scaling_of
+from glws._rules import Rule, either, nothing_or, one_of, switch, whole
+from glws.data import Groups, Scaling, check_learnable, lost_values, scaling_of
 from glws.errors import ConfigError, DataError
+from glws.estimator import _bags as bags
 from glws.estimator._network import MakeModel, NetworkLearner, decided
 from glws.estimator._network import log_probs as network_log_probs
 from glws.estimator._posteriors import first_posterior, informed_rows, row_posterior
 from glws.estimator._soft_em import SoftEM, class_table, is_open, log_probs
-from glws.estimator._targets import BuildKind, KindClass, ParsedTargets, TargetParser, holds_classes
+from glws.estimator._targets import BuildKind, KindClass, ParsedTargets, TargetParser, groups_of, holds_classes
 from glws.estimator._tools import check_tools
 from glws.methods import AbstractMethod
+from glws.training import bag_log_odds_of
 
 Array = NDArray[np.float64]
 TRAINING = ("epochs", "batch_size", "learning_rate", "weight_decay", "device")
@@ -62,6 +65,11 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     copies of the rows, `rounds` times, cross-fitted over `folds` (see `SoftEM`). It gets the features as they are.
     EM needs something to begin with that tells rows apart: `start="network"` trains the network above first and starts
     from its posterior; "even" starts from what the weak labels say by themselves, which is enough where groups differ.
+
+    Bags labeled by whether a class occurs (`kind="multi_instance"`) have answers of their own: `predict_bags`,
+    `predict_proba_bags` and `bag_scores`. `X` may then be a list with one array for each bag, and `y` the name of a
+    class for each bag with `classes=["normal", "tumor"]`: the second is in a bag or not. `calibrate_bags` fits how sure
+    these answers are, by `folds` more fits that leave out a part of the bags each; "auto" does so for up to 1,000 bags.
 
     After `fit`: `classes_`; `posterior_`, the posterior of each training row given all its weak labels,
     [rows, classes]; `loss_curve_`, the loss of each epoch, or -mean log p(w | x) of rows not fitted to for each round;
@@ -105,6 +113,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         start: Literal["network", "even"] = "network",
         rounds: int = 5,
         folds: int = 3,
+        calibrate_bags: bool | Literal["auto"] = "auto",
         random_state: Any = None,
         device: str = "auto",
     ) -> None:
@@ -126,6 +135,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.start = start
         self.rounds = rounds
         self.folds = folds
+        self.calibrate_bags = calibrate_bags
         self.random_state = random_state
         self.device = device
 
@@ -139,6 +149,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any, groups: Any = None) -> WeakClassifier:
         """Learns from the rows of `X` and what `y` and `groups` say of them."""
         self._check_parameters()
+        X, groups = bags.rows_of_bags(X, groups)
         features = self._features(X, is_new=True)
         known = self._reading().known(y, groups, features.shape[0])
         check_learnable(known.groups, known.weak, known.classes.tolist())
@@ -149,7 +160,32 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         else:
             self._fit_base(features, known, seed)
         self.posterior_ = row_posterior(self._log_probs(features), self._with_noise(known)).probs
+        self._prepare_bags(features, known, seed)
         return self
+
+    def _prepare_bags(self, features: Any, known: ParsedTargets, seed: int) -> None:
+        """The rule for bags, and how sure its answers are."""
+        self.bag_rule_: Any
+        self.bag_rule_, self.bag_calibration_ = bags.bag_rule_of(known), None
+        if self.bag_rule_ is not None and bags.is_cross_fitted(self.calibrate_bags, known):
+            self.bag_calibration_ = bags.cross_fitted(
+                known,
+                int(self.folds),
+                seed,
+                lambda part, groups: self._trained_on(part, features, seed)._bag_odds(features, groups),
+            )
+
+    def _trained_on(self, part: ParsedTargets, features: Any, seed: int) -> WeakClassifier:
+        """A copy of this estimator that is trained on part of the weak labels."""
+        inner: WeakClassifier = clone(self)
+        inner.classes_, inner.bag_rule_, inner.n_features_in_ = self.classes_, self.bag_rule_, self.n_features_in_
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fit on all bags has shown them
+            if self.base_estimator is None:
+                inner._fit_network(features, part, seed)
+            else:
+                inner._fit_base(features, part, seed)
+        return inner
 
     def _fit_network(self, features: Array, known: ParsedTargets, seed: int) -> None:
         scaling = scaling_of(features, features[0], len(features)) if self.standardize else None
@@ -193,18 +229,91 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     # ------------------------------------------------------------ answering
 
-    def predict_proba(self, X: Any) -> Array:
-        """The probability of each class, in the order of `classes_`, for each row by itself: [rows, classes]."""
-        check_is_fitted(self)
-        features = self._features(X, is_new=False)
-        if self.base_estimator is None:
-            return np.exp(self._log_probs(features))
-        return class_table(self.estimator_, features, len(self.classes_))
+    def predict_proba(self, X: Any) -> Any:
+        """The probability of each class, in the order of `classes_`, for each row by itself: [rows, classes].
 
-    def predict(self, X: Any) -> NDArray[Any]:
+        Of a list of bags a list of such arrays.
+        """
+        check_is_fitted(self)
+        features = self._features(bags.rows_of_bags(X)[0], is_new=False)
+        if self.base_estimator is None:
+            return bags.like_bags(X, np.exp(self._log_probs(features)))
+        return bags.like_bags(X, class_table(self.estimator_, features, len(self.classes_)))
+
+    def predict(self, X: Any) -> Any:
         """The most likely class of each row; of a network that was given `shares`, the best for balanced accuracy."""
         check_is_fitted(self)
-        return np.asarray(self.classes_[self._decided(self._features(X, is_new=False))])
+        features = self._features(bags.rows_of_bags(X)[0], is_new=False)
+        return bags.like_bags(X, np.asarray(self.classes_[self._decided(features)]))
+
+    # ------------------------------------------------------------ answers about bags
+
+    def predict_bags(self, X: Any, groups: Any = None) -> NDArray[Any]:
+        """What each bag is, for kinds that label whole bags: the name of the class that it has, or of the other.
+
+        `groups` is the name of its bag for each row, and the answers are in the order of the sorted names
+        (`numpy.unique(groups)`); or `X` is a list with one array for each bag. With several counted classes of more
+        than two, 1 or 0; with the set of all present classes, a mask [bags, classes].
+        """
+        odds = self._asked_bags(X, groups)
+        return bags.named(odds, self.bag_rule_, self.classes_)
+
+    def predict_proba_bags(self, X: Any, groups: Any = None) -> Array:
+        """The probability that no row of a bag is of the counted class, and that one is, [bags, 2].
+
+        It is 1 - Π (1 - p_j) of the rows, recalibrated on bags that were not trained on (`calibrate_bags`). With the
+        set of all present classes, the probability of each class being present [bags, classes].
+        """
+        return bags.probabilities(self._asked_bags(X, groups))
+
+    def bag_scores(self, X: Any, y: Any, groups: Any = None) -> dict[str, float | None]:
+        """Accuracy, balanced accuracy, AUC, calibration error and log-likelihood of the labels of bags.
+
+        `y` and `groups` are what they are in `fit`. `score` is the mean log-likelihood, without recalibration.
+        """
+        odds = self._asked_bags(X, groups)
+        X, groups = bags.rows_of_bags(X, groups)
+        reading = TargetParser(self.kind, self.kind_options, list(self.classes_), is_new=False)
+        return bags.scored(odds, reading.known(y, groups, len(X)))
+
+    def bag_attention(self, X: Any, groups: Any = None) -> Any:
+        """The weight of each row in the prediction for its bag, of a method with attention; 1 in sum over a bag."""
+        members, features = self._bag_rows(X, groups)
+        if self.base_estimator is not None:
+            raise DataError("attention weights are those of a network; this classifier has a base_estimator")
+        weights = self.network_.attention(torch.as_tensor(self.scaler_.transform(features)), members)
+        return bags.like_bags(X, weights.numpy())
+
+    def _asked_bags(self, X: Any, groups: Any) -> Tensor:
+        members, features = self._bag_rows(X, groups)
+        odds = self._bag_odds(features, members)
+        return odds if self.bag_calibration_ is None else self.bag_calibration_(odds)
+
+    def _bag_rows(self, X: Any, groups: Any) -> tuple[Groups, Any]:
+        check_is_fitted(self)
+        if self.bag_rule_ is None:
+            raise DataError(
+                'these weak labels say nothing about whole bags; kind="multi_instance" does '
+                "(predict answers for single rows)"
+            )
+        rows, names = bags.rows_of_bags(X, groups)
+        if names is None:
+            raise DataError(
+                "pass groups=, the name of its bag for each row, or X as a list with one array for each bag"
+            )
+        features = self._features(rows, is_new=False)
+        members = groups_of(names, features.shape[0], features.shape[0])
+        members.check(features.shape[0])
+        return members, features
+
+    def _bag_odds(self, features: Any, groups: Groups) -> Tensor:
+        """Log-odds [bags, questions], not recalibrated."""
+        assert self.bag_rule_ is not None
+        if self.base_estimator is None:
+            rows = torch.as_tensor(self.scaler_.transform(features))
+            return self.network_.bag_log_odds(rows, groups, self.bag_rule_)
+        known = torch.as_tensor(self._log_probs(features))
+        return bag_log_odds_of(groups, self.bag_rule_, lambda numbers: known[numbers])
 
     def score(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> float:
         """How good the predictions are, more being better; `y` and `groups` are what they are in `fit`.
@@ -214,6 +323,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         single true label. With a `kind` set, compare with true labels by `accuracy_score(labels, model.predict(X))`.
         """
         check_is_fitted(self)
+        X, groups = bags.rows_of_bags(X, groups)
         features = self._features(X, is_new=False)
         reading = TargetParser(self.kind, self.kind_options, list(self.classes_), is_new=False)
         known = reading.known(y, groups, features.shape[0])
@@ -260,6 +370,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _check_parameters(self) -> None:
         _check("rounds", _plain(self.rounds), whole(0))
         _check("folds", _plain(self.folds), whole(2))
+        _check("calibrate_bags", self.calibrate_bags, either(switch(), one_of("auto")))
         _check("start", self.start, one_of("network", "even"))
         _check("recipe", self.recipe, nothing_or(one_of("published")))
         base = self.base_estimator

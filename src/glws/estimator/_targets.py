@@ -14,6 +14,7 @@ from glws._rules import check_keys
 from glws.data import Groups
 from glws.errors import DataError
 from glws.kinds import (
+    FIRST_CLASS,
     UNKNOWN,
     AbstractSupervision,
     Labels,
@@ -158,6 +159,8 @@ class TargetParser:
             classes, values = self._labels(values)
         elif is_class(reading):
             classes, values = class_numbers(values, self.classes)
+        elif reading == "flag or class" and values.dtype.kind in "OUS" and not _is_numeric(values):
+            classes, values = self._named_bags(values)
         else:
             classes = self._classes(
                 values.shape[1] if values.ndim == 2 else 2 if self.classes is None else len(self.classes)
@@ -166,6 +169,17 @@ class TargetParser:
         check_keys(options, list(kind.options), "kind_options")
         texts = tuple(str(one) for one in classes)
         return classes, kind_from_columns(kind, {value: values}, texts, members.lengths.numpy(), options)
+
+    def _named_bags(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """The classes, and what each group is by the name of a class."""
+        if self.classes is None:
+            found = ", ".join(str(one) for one in np.unique(values[~missing_labels(values)].astype(str))[:3])
+            raise DataError(
+                f"y has the names {found}; say which one a group has if any of its rows has it: "
+                'classes=["normal", "tumor"], the second one'
+            )
+        classes, numbers = class_numbers(values, self.classes)
+        return classes, np.where(numbers < 0, UNKNOWN, FIRST_CLASS + numbers)
 
     def _classes(self, number: int) -> NDArray[Any]:
         if self.classes is None:
@@ -225,6 +239,12 @@ def missing_labels(values: NDArray[Any]) -> NDArray[np.bool_]:
     if values.dtype.kind in "US":
         return np.asarray(values == ("-1" if values.dtype.kind == "U" else b"-1"))  # what numpy makes of ["a", -1]
     return np.asarray((values == -1) | (values != values)) & (values.dtype.kind != "b")
+
+
+def _is_numeric(values: NDArray[Any]) -> bool:
+    """Whether all values are numbers or missing, in an array of objects."""
+    known = values[~missing_labels(values)]
+    return values.dtype.kind == "O" and all(isinstance(value, int | float | np.number | np.bool_) for value in known)
 
 
 def _is_minus_one(value: Any) -> bool:

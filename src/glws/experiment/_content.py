@@ -16,6 +16,7 @@ from glws.automata import Automaton
 from glws.data import EncodedInstances, Groups, WeakDataset
 from glws.errors import GlwsError
 from glws.evaluation import ReliabilityCurve, confusion, reliability_curve
+from glws.experiment._bags import bag_sections
 from glws.experiment._data import ExperimentData
 from glws.experiment._provenance import described_hashes
 from glws.experiment._words import learned_from
@@ -47,19 +48,20 @@ def run_content(run: RunFolder, data: ExperimentData, fitted: Fitted, found: Map
         known=tuple(_known(data.train, kind, data.classes) for kind in range(len(data.train.weak))),
         learned_from=learned_from(data.train),
         metrics=tuple(fitted.history),
-        scores={key: found[key] for key in found if key not in NOT_SCORES} if data.test is not None else None,
+        scores={key: found[key] for key in found if key not in NOT_SCORES} if "accuracy" in found else None,
         weak_scores=weak,
         confusion=table,
         reliability=curve,
         examples=tuple(_examples(data, groups)),
         surprising=tuple(_surprises(data, groups)),
         warnings=tuple(in_short(fitted.warnings)),
+        sections=tuple(bag_sections(found, data)),
         identifiability=tuple(identify(data.train).describe(data.classes)),
     )
 
 
-NOT_SCORES = ("held_out", "best_on_test")
-"""The first has a place of its own; the page finds the second in the metrics."""
+NOT_SCORES = ("held_out", "bags", "best_on_test")
+"""The first two have places of their own; the page finds the third in the metrics."""
 
 
 class ExplainedGroup(NamedTuple):

@@ -192,12 +192,17 @@ def _from_table(
 def _test_table(path: str, table: Table, scaling: Mapping[str, Tensor] | None, keep: Keep, allow_code: bool) -> Labeled:
     found = read_table(Path(path), allow_code=allow_code, schema=table.schema)
     keep("test", path, found.data_hash())
-    if found.labels is None:
-        raise DataError(f"{path}: a table to test on needs a column of true labels; name it by `label:`")
     if found.classes != table.classes:
         raise DataError(f"{path}: expected the classes {', '.join(table.classes)}, found {', '.join(found.classes)}")
     check_same_columns(found, table.schema, "the training table has")
-    return Labeled.of(found.instances(scaling), found.labels)
+    instances, bags = found.instances(scaling), None
+    if len(found.blocks) == 1 and found.supervision().bag_rule() is not None:
+        bags = found.dataset(scaling=scaling)
+    if found.labels is None and bags is None:
+        wanted = "a column of true labels (`label:`), or bags with their labels (`kind: multi_instance`)"
+        raise DataError(f"{path}: a table to test on needs {wanted}")
+    labels = np.full(len(found), -1) if found.labels is None else found.labels
+    return Labeled(instances, torch.as_tensor(labels), bags)
 
 
 def check_same_columns(found: Table, schema: Schema | None, who: str) -> None:

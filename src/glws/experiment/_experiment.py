@@ -16,6 +16,7 @@ from glws._aliases import Report, silent
 from glws._files import write_text
 from glws.data import Schema, WeakDataset, check_learnable
 from glws.errors import RunError
+from glws.experiment._bags import BagReading
 from glws.experiment._config import ExperimentConfig, config_of
 from glws.experiment._content import run_content, store_content, store_input
 from glws.experiment._data import ExperimentData, experiment_data, own_part, with_noise
@@ -201,13 +202,19 @@ class Experiment:
     def predict(self) -> Columns:
         """For each instance its class and the probability of every class, as `glws predict` writes them."""
         data = self.data
+        whole, bags = data.whole, self._bags
         return prediction_columns(
-            self.predictor, data.whole.instances, data.whole.groups, data.rows, data.classes, data.ids
+            self.predictor, whole.instances, whole.groups, data.rows, data.classes, data.ids, bags
         )
 
     def label(self, report: Report = silent) -> Columns:
         """For each instance of each group its posterior given the weak label, as `glws label` writes them."""
-        return label_columns(self.predictor, with_noise(self.data, self.fitted.noise), report)
+        return label_columns(self.predictor, with_noise(self.data, self.fitted.noise), report, self._bags)
+
+    @property
+    def _bags(self) -> BagReading | None:
+        """How to answer for whole bags, once it is trained."""
+        return BagReading.of(self.data.train, self.fitted.evaluation)
 
     # ------------------------------------------------------------ in a run folder
 
@@ -250,6 +257,8 @@ class Experiment:
         if world.is_first:
             content = self.report(run)
             store_content(run, content)
+            if self._bags is not None:
+                self._bags.store(run)
             write_text(run.path / REPORT, page([content]))
             run.finish(found)
         return Outcome(run.path, found, in_short(fitted.warnings))

@@ -16,6 +16,7 @@ from glws.data import Groups, Schema, augment, instance_shape, read_table
 from glws.data.augment import AUGMENTATIONS
 from glws.data.tables import read_description
 from glws.errors import CheckpointError, DataError, RunError
+from glws.experiment._bags import BagReading
 from glws.experiment._config import DataConfig, ExperimentConfig, config_of
 from glws.experiment._content import CONTENT, INPUT, stored_content
 from glws.experiment._data import ExperimentData, check_same_columns, experiment_data, with_noise
@@ -67,8 +68,10 @@ class FinishedRun(NamedTuple):
         `table` describes the instances; it needs no weak labels, and those the run was trained on need not be there any
         more. Without one the run's own data are taken.
         """
+        bags = BagReading.stored(self.run)
         if table is None:
             data = self.data(None, allow_code, report)
+            bags = bags or BagReading.of(data.whole)
             instances, groups, rows = data.whole.instances, list(data.whole.groups), data.rows
             ids = data.ids
         else:
@@ -81,7 +84,7 @@ class FinishedRun(NamedTuple):
             blocks = found.blocks
             groups = [Groups(torch.from_numpy(block.offsets), torch.from_numpy(block.members)) for block in blocks]
         predictor = self.predictor(instance_shape(instances), allow_code, report)
-        return prediction_columns(predictor, instances, groups, rows, self.classes, ids)
+        return prediction_columns(predictor, instances, groups, rows, self.classes, ids, bags)
 
     def label(self, table: Path | None = None, allow_code: bool = False, report: Report = silent) -> Columns:
         """For each instance of each group its posterior given its weak label (`label_columns`).
@@ -93,7 +96,8 @@ class FinishedRun(NamedTuple):
         data = self.data(table, allow_code, report)
         self.check(data.classes, data.feature_names)
         data = with_noise(data, learned_counts(self.run))
-        return label_columns(self.predictor(data.input_shape, allow_code, report), data, report)
+        bags = BagReading.stored(self.run) or BagReading.of(data.whole)
+        return label_columns(self.predictor(data.input_shape, allow_code, report), data, report, bags)
 
     def report(self) -> RunContent:
         """What its page shows."""

@@ -13,12 +13,11 @@ from glws._aliases import Report
 from glws.data import Groups, Instances
 from glws.errors import DataError
 from glws.evaluation import balanced_posterior
+from glws.experiment._bags import BagReading
 from glws.experiment._data import ExperimentData
 from glws.inference import Posterior
 from glws.training import Predictor, log_probs_of, posteriors
 
-GROUP = "group_"
-"""What columns begin with that are about the group of a row."""
 ERROR = "approximation_error"
 
 OWN_NAMES = ("row", "kind", "group", "label", "joint_label", "entropy", "log_likelihood", ERROR)
@@ -35,35 +34,38 @@ def prediction_columns(
     rows: Any,
     classes: Sequence[str],
     ids: Mapping[str, Any] | None = None,
+    bags: BagReading | None = None,
 ) -> Columns:
     """For each instance its ids, its most likely class and the probability of every class, in the order of the file.
 
     Of a training that was given the shares of the classes, the class is the best one for balanced accuracy, as in its
-    scores. Of a method that predicts whole groups, `group_p(...)` says what the group of the row is, where each row is
-    in one group. `row` is the place in the file, the first being 0.
+    scores. With `bags`, `group_label` and `group_p(...)` say what the group of the row is, and `attention` how much the
+    row counts in that for methods with attention, if each row is in one group. `row` is the place in the file, the
+    first being 0.
     """
     log_probs = log_probs_of(instances, predict).double()
     labels = balanced_posterior(log_probs, predict.config.shares).argmax(1)
     order = np.argsort(rows, kind="stable")
     columns = {"row": rows, **_id_columns(ids or {}), "label": _named(labels, classes)}
     columns |= _columns(log_probs.exp(), classes)
-    columns |= _columns_of_own_group(predict, instances, groups, classes)
+    columns |= _columns_of_own_group(predict, instances, groups, classes, bags)
     return {name: np.asarray(column)[order] for name, column in columns.items()}
 
 
-def label_columns(predict: Predictor, data: ExperimentData, report: Report) -> Columns:
+def label_columns(predict: Predictor, data: ExperimentData, report: Report, bags: BagReading | None = None) -> Columns:
     """For each instance of each group: the posterior given network and weak label, and what it makes of the group.
 
     `label` is the most likely class of the instance by itself, `joint_label` its class in the most likely labeling of
     the whole group, `entropy` that of its posterior in nats, `log_likelihood` that of the group's weak label, `p(...)`
-    the posterior. Of a method that predicts whole groups, `group_p(...)` is its prediction. Where the predictions rule
-    out the weak label there is no label, and the posterior is 0. `row` is the place in the file, the first being 0.
+    the posterior. With `bags`, `group_label` and `group_p(...)` are predicted for the group, ignoring its weak label.
+    Where the predictions rule out the weak label there is no label, and the posterior is 0. `row` is the place in the
+    file, the first being 0.
     Where some posteriors are approximate, `approximation_error` estimates how far those of the group may be off; it is
     0 where they are exact.
     """
-    of_groups = _group_probs(predict, data.whole.instances, data.whole.groups[0])
+    of_groups = {} if bags is None else bags.columns(predict, data.whole.instances, data.whole.groups[0], data.classes)
     pieces = [
-        {**_piece(data, data.rows, *answer), **_group_columns(of_groups, answer, data.classes)}
+        {**_piece(data, data.rows, *answer), **_group_columns(of_groups, answer)}
         for answer in posteriors(data.whole, predict)
     ]
     if not pieces:
@@ -85,31 +87,37 @@ def _checked_errors(columns: Columns, report: Report) -> Columns:
 
 
 def _columns_of_own_group(
-    predict: Predictor, instances: Instances, groups: Sequence[Groups], classes: Sequence[str]
+    predict: Predictor,
+    instances: Instances,
+    groups: Sequence[Groups],
+    classes: Sequence[str],
+    bags: BagReading | None,
 ) -> Columns:
-    """For each instance what its group is, where the method predicts that and each instance is in one group."""
-    if len(groups) != 1 or not torch.equal(groups[0].indices.sort().values, torch.arange(len(instances))):
+    """For each instance what its group is, where each instance is in one group."""
+    if (
+        bags is None
+        or len(groups) != 1
+        or not torch.equal(groups[0].indices.sort().values, torch.arange(len(instances)))
+    ):
         return {}
-    probs = _group_probs(predict, instances, groups[0])
-    if probs is None:
-        return {}
-    group_of_member = torch.repeat_interleave(torch.arange(len(groups[0])), groups[0].lengths)
-    return _columns(probs.double()[group_of_member[groups[0].indices.argsort()]], classes, GROUP)
+    place = groups[0].indices.argsort()
+    owner = torch.repeat_interleave(torch.arange(len(groups[0])), groups[0].lengths)[place].numpy()
+    found = {name: column[owner] for name, column in bags.columns(predict, instances, groups[0], classes).items()}
+    if not predict.method.has_attention:
+        return found
+    weights = predict.attention(instances, groups[0])[place].numpy()
+    return {**found, **({"attention": weights} if weights.ndim == 1 else _columns_of_attention(weights, classes))}
 
 
-def _group_probs(predict: Predictor, instances: Instances, groups: Groups) -> Tensor | None:
-    """What whole groups are; None if the method predicts instances only."""
-    return predict.group_probs(instances, groups) if predict.method.predicts_groups else None
+def _columns_of_attention(weights: Any, classes: Sequence[str]) -> Columns:
+    return {f"attention({name})": weights[:, number] for number, name in enumerate(classes)}
 
 
-def _group_columns(
-    probs: Tensor | None, answer: tuple[int, Tensor, Tensor, Posterior], classes: Sequence[str]
-) -> Columns:
-    """For each row what its whole group is, where the method predicts that."""
-    if probs is None:
-        return {}
+def _group_columns(of_groups: Columns, answer: tuple[int, Tensor, Tensor, Posterior]) -> Columns:
+    """For each row what its whole group is."""
     _, groups, _, posterior = answer
-    return _columns(probs.double()[groups.repeat_interleave(posterior.lengths)], classes, GROUP)
+    rows = groups.repeat_interleave(posterior.lengths).numpy()
+    return {name: column[rows] for name, column in of_groups.items()}
 
 
 def _piece(data: ExperimentData, rows: Any, kind: int, groups: Tensor, members: Tensor, answer: Posterior) -> Columns:
@@ -145,5 +153,5 @@ def _named(numbers: Tensor, classes: Sequence[str]) -> Any:
     return np.asarray([*classes, ""])[numbers.numpy()]
 
 
-def _columns(probs: Tensor, classes: Sequence[str], whose: str = "") -> Columns:
-    return {f"{whose}p({name})": probs[:, number].numpy() for number, name in enumerate(classes)}
+def _columns(probs: Tensor, classes: Sequence[str]) -> Columns:
+    return {f"p({name})": probs[:, number].numpy() for number, name in enumerate(classes)}

@@ -4,9 +4,11 @@ from glws.kinds._abstract import SHARED as SHARED
 from glws.kinds._abstract import AbstractSupervision as AbstractSupervision
 from glws.kinds._arrays import UNKNOWN as UNKNOWN
 from glws.kinds._arrays import Numbers as Numbers
+from glws.kinds._bag_rule import BagRule as BagRule
 from glws.kinds._catalog import KINDS as KINDS
 from glws.kinds._catalog import find_kind as find_kind
 from glws.kinds._catalog import kind_from_columns as kind_from_columns
+from glws.kinds._columns import FIRST_CLASS as FIRST_CLASS
 from glws.kinds._columns import READINGS as READINGS
 from glws.kinds._columns import KindRequest as KindRequest
 from glws.kinds._columns import is_class as is_class

@@ -14,6 +14,7 @@ from torch import Tensor
 from glws.automata import Automaton
 from glws.errors import DataError
 from glws.inference import AbstractForm, Posterior, infer
+from glws.kinds._bag_rule import BagRule
 from glws.kinds._columns import Columns, KindRequest
 from glws.kinds._narrowing import Narrowed, by_automata, numbered_rows
 from glws.kinds._projections import AbstractProjection
@@ -113,6 +114,14 @@ class AbstractSupervision(ABC):
 
     def known_presence(self) -> Bool[Tensor, "groups classes"] | None:
         """Which classes occur in each group, where exactly that is known; None otherwise."""
+        return None
+
+    def bag_rule(self) -> BagRule | None:
+        """The questions about a whole group that its weak label answers; None where it answers none."""
+        return None
+
+    def bag_marks(self) -> Int[Tensor, "groups questions"] | None:
+        """The answers to the questions of `bag_rule`: 1 yes, 0 no, -1 unknown."""
         return None
 
     def exchangeable_sets(self) -> Int[Tensor, "groups"] | None:

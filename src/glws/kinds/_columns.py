@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +16,18 @@ Columns = tuple[dict[str, str], ...]
 """The sets of weak values that a kind can be given by, and how each value is read: one of `READINGS`."""
 READINGS = (
     *("class", "class or none", "set", "flag", "count", "first or second", "second or third"),
-    *("share", "signed", "number", "text"),
+    *("share", "signed", "number", "text", "flag or class"),
 )
 """How a column is read: as class numbers, as sets of classes [groups, classes], as 1 and 0, as whole numbers from 0
-on, as 0 and 1, as 1 and 2, as numbers within 0 and 1, within -1 and 1, any number, or text.
+on, as 0 and 1, as 1 and 2, as numbers within 0 and 1, within -1 and 1, any number, text, or as 1 and 0 or by the name
+of a class, which is read as `FIRST_CLASS` plus its number.
 
 With " of each class" after it, as in "count of each class", there is a column for each class: [groups, classes].
 """
+
+
+FIRST_CLASS = 2
+"""What class 0 is read as where a column holds flags or classes."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,12 @@ class KindRequest:
         chosen = self.options.get("counted", self.classes[1])
         names = chosen if isinstance(chosen, list | tuple) else [chosen]
         return {"counted": [self._number(name) for name in names], "num_classes": self.num_classes, **others}
+
+    def flags(self, name: str, counted: Sequence[int]) -> NDArray[Any]:
+        """A weak value read as "flag or class", as 1 and 0: whether its class is a counted one."""
+        values = np.asarray(self.weak[name])
+        is_class = values >= FIRST_CLASS
+        return np.where(is_class, np.isin(values - FIRST_CLASS, list(counted)), values) if is_class.any() else values
 
     def _number(self, name: Any) -> int:
         known = ClassNames(self.classes)

@@ -18,6 +18,7 @@ from glws.inference import MAX_SET, AbstractForm, Automata, Posterior, PresenceS
 from glws.inference._joint.limits import largest_set
 from glws.kinds._abstract import SHARED
 from glws.kinds._arrays import Numbers, class_mask, label_counts, marks_or_unknown, rates, true_labels
+from glws.kinds._bag_rule import BagRule, log_selection
 from glws.kinds._columns import Columns, KindRequest
 from glws.kinds._narrowing import Narrowed, by_counted, by_counts
 from glws.kinds._noise import (
@@ -63,7 +64,7 @@ class MultiInstance(LearnsNoise):
 
     name: ClassVar[str] = "multi_instance"
     noun: ClassVar[str] = "bag"
-    columns: ClassVar[Columns] = ({"present": "flag"}, {"classes": "set"})
+    columns: ClassVar[Columns] = ({"present": "flag or class"}, {"classes": "set"})
     options: ClassVar[tuple[str, ...]] = ("counted", "flip", "share")
     may_be_unknown: ClassVar[bool] = True
 
@@ -122,7 +123,8 @@ class MultiInstance(LearnsNoise):
         """Whether a class is present; `PresentClasses` of the set of all that are."""
         if "classes" in request.weak:
             return PresentClasses.of(request.weak["classes"], **request.options)
-        return cls.of(request.weak["present"], **request.counted())
+        options = request.counted()
+        return cls.of(request.flags("present", options["counted"]), **options)
 
     @property
     def num_classes(self) -> int:  # type: ignore[override]
@@ -157,16 +159,17 @@ class MultiInstance(LearnsNoise):
         )
 
     def _log_chances(self, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups 2"]:
-        """log P(taken | reported none) and log P(taken | reported some), up to what they have in common.
-
-        0 for reports that are impossible for a group of this size.
-        """
+        """log P(taken | reported none) and log P(taken | reported some), up to what they have in common."""
         assert self.share is not None
-        log_none = lengths.double() * math.log1p(-self.share)
-        log_truth = torch.stack([log_none, torch.log(-torch.expm1(log_none))], 1)
-        reports = torch.logsumexp(log_truth[:, :, None] + log_rates(self.flip).double().to(lengths.device), 1)
-        chances = torch.tensor(self.reported, dtype=torch.float64, device=lengths.device).log() - reports
-        return torch.where(reports > -torch.inf, chances, 0.0)
+        return log_selection(lengths, self.share, self.reported, log_rates(self.flip))
+
+    def bag_rule(self) -> BagRule:
+        """Whether a counted class occurs."""
+        return BagRule((tuple(self.counted.nonzero()[:, 0].tolist()),), self.num_classes, self.share, self.reported)
+
+    def bag_marks(self) -> Int[Tensor, "groups 1"]:
+        """What is reported."""
+        return self.present[:, None]
 
     def log_weight(self, group: int, labels: Sequence[int]) -> float:
         """As written above; of groups that were chosen by it, p(w, taken | y)."""
@@ -274,6 +277,14 @@ class PresentClasses(LearnsNoise):
     def known_presence(self) -> Bool[Tensor, "groups classes"] | None:
         """Where all of it is reported, and reports are right."""
         return self.present > 0 if bool((self.present >= 0).all()) and not bool(self.flip.any()) else None
+
+    def bag_rule(self) -> BagRule:
+        """Whether each class occurs."""
+        return BagRule(tuple((number,) for number in range(self.num_classes)), self.num_classes)
+
+    def bag_marks(self) -> Int[Tensor, "groups classes"]:
+        """What is reported of each class."""
+        return self.present
 
     def log_weight(self, group: int, labels: Sequence[int]) -> float:
         """As written above."""

@@ -61,6 +61,8 @@ class AbstractMethod(ABC):
     """Whether it asks for a moving average of the network."""
     predicts_groups: ClassVar[bool] = False
     """Whether it predicts what a whole group is, by `group_probs`."""
+    has_attention: ClassVar[bool] = False
+    """Whether it weighs the instances of a group, and `attention` gives the weights."""
     teacher_warms_up: ClassVar[bool] = True
     """Whether that average starts with a smaller decay, (1 + step) / (10 + step), so that it soon leaves the start."""
 
@@ -128,6 +130,12 @@ class AbstractMethod(ABC):
     ) -> Float[Tensor, "groups classes"]:
         """What whole groups are, from the outputs [groups, instances, ...] and the trained modules of the method."""
         raise DataError(f"{type(self).__name__} predicts instances, not groups")
+
+    def attention(
+        self, outputs: Outputs, lengths: Int[Tensor, "groups"], modules: nn.ModuleDict
+    ) -> Float[Tensor, "groups instances heads"]:
+        """The weight of each instance in the prediction for its group, of methods with attention."""
+        raise DataError(f"{type(self).__name__} has no attention; attention_mil has")
 
     def log_probs(self, logits: Float[Tensor, "rows classes"], state: State) -> Float[Tensor, "rows classes"]:
         """What the logits say of the classes: their log-softmax, unless the method learns another scale."""

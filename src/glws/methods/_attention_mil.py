@@ -39,6 +39,7 @@ class AttentionMIL(AbstractMethod):
     takes: ClassVar[str] = "bags with presence labels"
     kinds: ClassVar[tuple[tuple[type[AbstractSupervision], ...], ...]] = ((MultiInstance,), (PresentClasses,))
     predicts_groups: ClassVar[bool] = True
+    has_attention: ClassVar[bool] = True
 
     view: str = "weak"
     hidden: int = 128
@@ -87,6 +88,12 @@ class AttentionMIL(AbstractMethod):
             return torch.where(is_empty, torch.tensor([1.0, 0.0]).to(pooled), pooled[:, 0].exp())
         present = _own_class(pooled).view(len(pooled), -1, 2)[:, :, 1].exp()
         return torch.where(is_empty, 0.0, present)
+
+    def attention(
+        self, outputs: Outputs, lengths: Int[Tensor, "groups"], modules: nn.ModuleDict
+    ) -> Float[Tensor, "groups instances heads"]:
+        """The weight of each instance in its bag, for each class where several are asked about."""
+        return attention_weights(modules["attention"](outputs.features), lengths.to(outputs.features.device))
 
     def recipe(self) -> Recipe | None:
         """The recipe for MNIST bags."""
@@ -147,9 +154,15 @@ def pool(
     >>> pool(torch.tensor([[[1.0], [3.0], [9.0]]]), torch.zeros(1, 3, 1), torch.tensor([2]))
     tensor([[[2.]]])
     """
-    real = padding_mask(values, lengths.clamp_min(1))
-    attention = torch.where(real[:, :, None], scores, -torch.inf).softmax(1)
-    return torch.einsum("gih,gic->ghc", attention, values)
+    return torch.einsum("gih,gic->ghc", attention_weights(scores, lengths), values)
+
+
+def attention_weights(
+    scores: Float[Tensor, "groups instances heads"], lengths: Int[Tensor, "groups"]
+) -> Float[Tensor, "groups instances heads"]:
+    """The softmax of the scores of each group, 0 for padding."""
+    real = padding_mask(scores, lengths.clamp_min(1))
+    return torch.where(real[:, :, None], scores, -torch.inf).softmax(1)
 
 
 def _number_of_heads(data: WeakDataset) -> int:

@@ -10,6 +10,8 @@ from glws.training._devices import chosen_device as chosen_device
 from glws.training._evaluate import Evaluation as Evaluation
 from glws.training._evaluate import Labeled as Labeled
 from glws.training._evaluate import Predict as Predict
+from glws.training._evaluate import bag_log_odds_of as bag_log_odds_of
+from glws.training._evaluate import bag_rule_of as bag_rule_of
 from glws.training._evaluate import log_probs_of as log_probs_of
 from glws.training._evaluate import posteriors as posteriors
 from glws.training._evaluate import posteriors_of as posteriors_of

@@ -14,15 +14,18 @@ from torch import Tensor
 from glws.data import Groups, Instances, ShardInstances, WeakDataset, instances_of
 from glws.evaluation import (
     BagAccuracy,
+    BagCalibration,
     Scores,
     WeakScores,
     accuracy_from_counts,
     accuracy_from_presence,
+    bag_scores,
     bags_needed,
     scores,
     weak_scores,
 )
 from glws.inference import Posterior
+from glws.kinds import BagRule
 from glws.methods import Outputs
 from glws.training._world import World
 
@@ -37,13 +40,22 @@ Predict = Callable[[Tensor], Float[Tensor, "rows classes"]]
 ReadGroups = Callable[[Outputs, Tensor], Float[Tensor, "groups classes"]]
 """From outputs [groups, instances, ...] and the lengths of the groups to what each group is."""
 
+ReadBags = Callable[[WeakDataset, BagRule, "Predictions"], Float[Tensor, "groups questions"] | None]
+"""From groups, their rule, and predictions for their instances to the log-odds of each bag, if available."""
+
 
 @dataclass(frozen=True, eq=False)
 class Labeled:
-    """Instances with true labels (-1: not known), for evaluation only."""
+    """Instances with true labels (-1: not known), for evaluation only; `bags` are labeled groups of them."""
 
     instances: Instances
     labels: Int[Tensor, "instances"]
+    bags: WeakDataset | None = None
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether the true label of any instance is known."""
+        return bool((self.labels >= 0).any())
 
     @classmethod
     def of(cls, instances: Any, labels: Any) -> Labeled:
@@ -76,21 +88,51 @@ def _sharing(instances: Instances, world: World | None) -> World:
     return replace(world or World(), bounds=None)
 
 
-@torch.no_grad()
 def group_probs_of(
     instances: Instances, groups: Groups, answers: Callable[[Tensor], Outputs], read: ReadGroups
 ) -> Float[Tensor, "groups classes"]:
     """What groups are, on the CPU: `answers` are those of the network to instances, and `read` is the method's."""
+    return torch.cat([found for found, _ in _group_answers(instances, groups, answers, read)])
+
+
+def group_values_of(
+    instances: Instances, groups: Groups, answers: Callable[[Tensor], Outputs], read: ReadGroups
+) -> Float[Tensor, "members values"]:
+    """What `read` gives for the members of groups, [groups, instances, values]: one row for each member."""
+    found = _group_answers(instances, groups, answers, read)
+    return torch.cat([values[torch.arange(values.shape[1]) < lengths[:, None]] for values, lengths in found])
+
+
+@torch.no_grad()
+def _group_answers(
+    instances: Instances, groups: Groups, answers: Callable[[Tensor], Outputs], read: ReadGroups
+) -> Iterator[tuple[Tensor, Tensor]]:
     groups.check(len(instances))
-    found = []
-    for chosen in torch.split(torch.arange(len(groups)), GROUPS_AT_ONCE):
+    for chosen in pieces(groups.lengths):
         table, lengths = groups.padded(chosen)
         numbers, rows = torch.unique(table, return_inverse=True)
-        pieces = [answers(instances.take(piece)) for piece in torch.split(numbers, AT_ONCE)]
-        logits, features = (torch.cat(values) for values in zip(*pieces, strict=True))
+        parts = [answers(instances.take(piece)) for piece in torch.split(numbers, AT_ONCE)]
+        logits, features = (torch.cat(values) for values in zip(*parts, strict=True))
         laid_out = (values[rows.to(values.device)] for values in (logits, features))
-        found.append(read(Outputs(*laid_out), lengths).cpu())
+        yield read(Outputs(*laid_out), lengths).cpu(), lengths
+
+
+@torch.no_grad()
+def bag_log_odds_of(
+    groups: Groups, rule: BagRule, log_probs: Callable[[Tensor], Tensor]
+) -> Float[Tensor, "groups questions"]:
+    """The log-odds of what bags are; `log_probs` gives the predictions for sorted instance numbers."""
+    found = [torch.zeros(0, len(rule.sets)).double()]
+    for chosen in pieces(groups.lengths):
+        table, lengths = groups.padded(chosen)
+        numbers, rows = torch.unique(table, return_inverse=True)
+        found.append(rule.log_odds(log_probs(numbers)[rows.view_as(table)], lengths).cpu())
     return torch.cat(found)
+
+
+def bag_rule_of(data: WeakDataset | None) -> BagRule | None:
+    """What the weak labels of a data set say about whole groups, if they are of one kind that does."""
+    return data.weak[0].bag_rule() if data is not None and len(data.weak) == 1 else None
 
 
 def posteriors(data: WeakDataset, predict: Predict) -> Iterator[tuple[int, Tensor, Tensor, Posterior]]:
@@ -161,13 +203,16 @@ class Evaluation:
     """Predictions for test instances and for held-out groups, computed once, and the scores that follow from them.
 
     `tested` are the log-probabilities that scores against true labels are of; `predicted` those for the instances of
-    held-out groups. Either part may be missing.
+    held-out groups; `held_out_odds` and `test_odds` the log-odds of bags, for kinds with a `bag_rule`. Any part may be
+    missing.
     """
 
     test: Labeled | None = None
     tested: Float[Tensor, "instances classes"] | None = None
     held_out: WeakDataset | None = None
     predicted: Predictions | None = None
+    held_out_odds: Float[Tensor, "groups questions"] | None = None
+    test_odds: Float[Tensor, "groups questions"] | None = None
 
     @classmethod
     def of(
@@ -177,6 +222,7 @@ class Evaluation:
         held_out: WeakDataset | None = None,
         world: World | None = None,
         for_scores: Predict | None = None,
+        read_bags: ReadBags | None = None,
     ) -> Evaluation:
         """Predicts each test instance and each instance of a held-out group once.
 
@@ -188,9 +234,13 @@ class Evaluation:
         >>> round(Evaluation.of(lambda instances: instances, test).scores.accuracy, 3)
         0.667
         """
-        tested = None if test is None else log_probs_of(test.instances, for_scores or predict, world)
+        is_tested = test is not None and test.has_labels
+        tested = log_probs_of(test.instances, for_scores or predict, world) if test is not None and is_tested else None
         predicted = None if held_out is None else Predictions.of_members(held_out, predict, world)
-        return cls(test, tested, held_out, predicted)
+        bags = None if test is None else test.bags
+        known = None if bags is None else Predictions.of_members(bags, predict, world)
+        odds = [_bag_odds(*pair, read_bags) for pair in ((held_out, predicted), (bags, known))]
+        return cls(test, tested, held_out, predicted, *odds)
 
     @cached_property
     def scores(self) -> Scores | None:
@@ -201,6 +251,26 @@ class Evaluation:
     def weak_scores(self) -> WeakScores | None:
         """How well the predictions explain held-out weak labels, all kinds together."""
         return None if self.held_out is None else self.tempered(1.0)
+
+    @cached_property
+    def held_out_bags(self) -> Scores | None:
+        """How good the predictions for held-out bags are, against their weak labels."""
+        return _scores_of_bags(self.held_out, self.held_out_odds)
+
+    @cached_property
+    def calibration(self) -> BagCalibration | None:
+        """The recalibration of bags that held-out bags suggest; None where they are too few."""
+        if self.held_out is None or self.held_out_odds is None:
+            return None
+        return BagCalibration.fitted(self.held_out_odds, _marks(self.held_out))
+
+    @cached_property
+    def test_bags(self) -> Scores | None:
+        """How good the predictions for test bags are, recalibrated where held-out bags tell how."""
+        if self.test is None or self.test_odds is None:
+            return None
+        odds = self.test_odds if self.calibration is None else self.calibration(self.test_odds)
+        return _scores_of_bags(self.test.bags, odds)
 
     def tempered(self, factor: float) -> WeakScores:
         """The same for predictions whose logits are multiplied by a factor: above 1 they are surer, below less sure."""
@@ -227,6 +297,8 @@ class Evaluation:
         """The scores that are one number each, by the names that they have in the metrics of an epoch."""
         against_labels = {} if self.scores is None else self.scores.as_dict()
         found = {f"test_{name}": value for name, value in against_labels.items() if isinstance(value, float)}
+        for name, bags in (("test_bag", self.test_bags), ("held_out_bag", self.held_out_bags)):
+            found |= _named_bag_scores(bags, name)
         weak = self.weak_scores
         if weak is None:
             return found
@@ -238,6 +310,8 @@ class Evaluation:
     def as_dict(self) -> dict[str, Any]:
         """All scores as plain values: those against true labels, and those of held-out groups under "held_out"."""
         found = {} if self.scores is None else {**self.scores.as_dict(), "per_class": list(self.scores.per_class)}
+        if self.test_bags is not None:
+            found["bags"] = _named_bag_scores(self.test_bags)
         return found if self.held_out is None else {**found, "held_out": self._held_out_as_dict()}
 
     def _held_out_as_dict(self) -> dict[str, float]:
@@ -245,11 +319,37 @@ class Evaluation:
         found = asdict(self.weak_scores)
         if not found["approximation_error"] > 0:
             del found["approximation_error"]
+        found |= _named_bag_scores(self.held_out_bags, "bag")
         estimate = self.accuracy_estimate
         if estimate is None:
             return found
         own = {"estimated_accuracy": estimate.accuracy, "estimated_accuracy_error": estimate.standard_error}
         return {**found, **own}
+
+
+def _bag_odds(data: WeakDataset | None, known: Predictions | None, read: ReadBags | None) -> Tensor | None:
+    rule = bag_rule_of(data)
+    if data is None or known is None or rule is None:
+        return None
+    return bag_log_odds_of(data.groups[0], rule, known) if read is None else read(data, rule, known)
+
+
+def _marks(data: WeakDataset) -> Int[Tensor, "groups questions"]:
+    marks = data.weak[0].bag_marks()
+    assert marks is not None, "a kind with a bag_rule has bag_marks"
+    return marks
+
+
+def _scores_of_bags(data: WeakDataset | None, odds: Tensor | None) -> Scores | None:
+    return None if data is None or odds is None else bag_scores(odds, _marks(data))
+
+
+def _named_bag_scores(found: Scores | None, name: str = "") -> dict[str, float]:
+    """The scores that bags have, with this word before each name; without true labels none."""
+    if found is None:
+        return {}
+    chosen = {key: getattr(found, key) for key in ("accuracy", "balanced_accuracy", "auc", "calibration_error")}
+    return {f"{name}_{key}" if name else key: value for key, value in chosen.items() if value is not None}
 
 
 def _weak_scores(data: WeakDataset, known: Predictions) -> WeakScores:

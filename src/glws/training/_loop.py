@@ -366,7 +366,8 @@ class Training:
 
     def _evaluate(self, test: Labeled | None, held_out: WeakDataset | None) -> Evaluation:
         held_out = None if held_out is None else self.noise.learned.applied(held_out)
-        return Evaluation.of(self.predict, test, held_out, self.world, self.predict.for_scores)
+        scored, bags = self.predict.for_scores, self.predict.read_bags
+        return Evaluation.of(self.predict, test, held_out, self.world, scored, bags)
 
     def _settle_average(self) -> None:
         """Gives the moving average, where it is what is evaluated, statistics of batch norm of its own.

@@ -11,12 +11,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from glws.data import Groups, instances_of
+from glws.data import Groups, ShardInstances, WeakDataset, instances_of
 from glws.data.augment import Views
 from glws.evaluation import balanced_posterior
+from glws.kinds import BagRule
 from glws.methods import AbstractMethod, Outputs, State
 from glws.training._config import TrainingConfig
-from glws.training._evaluate import group_probs_of
+from glws.training._evaluate import Predictions, bag_log_odds_of, group_probs_of, group_values_of, log_probs_of
 from glws.training._network import Forward, ready
 from glws.training._world import World
 
@@ -62,6 +63,41 @@ class Predictor:
         """
         read = partial(self.method.group_probs, modules=self.modules)
         return group_probs_of(instances_of(instances), Groups.of(groups), self.outputs, read)
+
+    def attention(self, instances: Any, groups: Any) -> Float[Tensor, "members *heads"]:
+        """The attention of each member of each group, in the order of `Groups.indices`.
+
+        With several classes in the label there is a column for each. Methods without attention raise `DataError`.
+        """
+        read, members = partial(self.method.attention, modules=self.modules), Groups.of(groups)
+        weights = group_values_of(instances_of(instances), members, self.outputs, read)
+        return weights[:, 0] if weights.shape[1] == 1 else weights
+
+    def bag_log_odds(
+        self, instances: Any, groups: Any, rule: BagRule, known: Predictions | None = None
+    ) -> Float[Tensor, "groups questions"]:
+        """The log-odds of what bags are: by the method where it predicts groups, else by the exact likelihood.
+
+        `known` are predictions for the instances, where they have been computed.
+        """
+        bags, source = Groups.of(groups), instances_of(instances)
+        if self.method.predicts_groups:
+            probs = self.group_probs(source, bags).double()
+            return (probs[:, 1:] if len(rule.sets) == 1 else probs).logit()
+        bags.check(len(source))
+        members = torch.unique(bags.indices)
+        return bag_log_odds_of(bags, rule, known or Predictions(members, log_probs_of(source, self, None, members)))
+
+    def read_bags(
+        self, data: WeakDataset, rule: BagRule, known: Predictions
+    ) -> Float[Tensor, "groups questions"] | None:
+        """The same for the groups of a data set of one kind.
+
+        None for a method that predicts groups, if each process has read a part of the instances only.
+        """
+        if self.method.predicts_groups and isinstance(data.instances, ShardInstances):
+            return None
+        return self.bag_log_odds(data.instances, data.groups[0], rule, known)
 
     def in_float64(self) -> Predictor:
         """A copy on the CPU that computes in float64."""

@@ -180,6 +180,7 @@ COLUMN_READERS: dict[str, Callable[[RowBatch, str, ClassNames], NDArray[Any]]] =
     "class or none": lambda row_batch, column, classes: row_batch.class_numbers(column, classes),
     "set": lambda row_batch, column, classes: row_batch.class_masks(column, classes),
     "flag": lambda row_batch, column, _: row_batch.flags(column),
+    "flag or class": lambda row_batch, column, classes: row_batch.flags_or_classes(column, classes),
     "count": lambda row_batch, column, _: row_batch.whole(column),
     "first or second": lambda row_batch, column, _: row_batch.one_of(column, (0, 1)),
     "second or third": lambda row_batch, column, _: row_batch.one_of(column, (1, 2)),

@@ -13,10 +13,18 @@ from numpy.typing import NDArray
 
 from glws._class_names import ClassNames, shown
 from glws.errors import DataError
+from glws.kinds import FIRST_CLASS
 
 TRUTH = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 MISSING_WORDS = ("", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "None")
 """What an empty cell of a feature column may be written as."""
+
+
+def _flag_or_class(value: str, classes: ClassNames) -> int:
+    """1, 0, `FIRST_CLASS` plus the number of a class, or -1."""
+    if value.lower() in TRUTH:
+        return int(TRUTH[value.lower()])
+    return FIRST_CLASS + classes.names.index(value) if value in classes.names else -1
 
 
 class Cells:
@@ -193,6 +201,18 @@ class RowBatch:
             known, read = np.array([word is not None for word in words], bool), np.array([bool(word) for word in words])
         self._refuse_value(column, ~known & ~missing, "must be 1 or 0, true or false, yes or no")
         return np.where(missing, -1, read).astype(np.int64)
+
+    def flags_or_classes(self, column: str, classes: ClassNames) -> NDArray[np.int64]:
+        """The column as 1, 0 and -1 like `flags`, or by names of classes, each as `FIRST_CLASS` plus its number."""
+        cells = self.cells[column]
+        if cells.is_numeric:
+            return self.flags(column)
+        values = [str(value).strip() for value in cells.values]
+        known = {value: _flag_or_class(value, classes) for value in set(values)}
+        read = np.fromiter((known[value] for value in values), np.int64, len(values))
+        words = f"1 or 0, yes or no, or a class ({', '.join(classes.names[:5])})"
+        self._refuse_value(column, (read < 0) & ~cells.missing, f"must be {words}")
+        return np.where(cells.missing, -1, read)
 
     def class_numbers(self, column: str, classes: ClassNames) -> NDArray[np.int64]:
         """The column as class numbers, from names or numbers; -1 where a cell is empty."""
