@@ -322,7 +322,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "positive and unlabeled, with classes": (
         lambda: fit(SIGNS, classes=[0, 1]),
         "y has only the class 1; expected at least two classes (-1 is a row without a label: write 0 for negatives; "
-        "positive-unlabeled data are y=[Labels.of([1] * n, 2), Unlabeled.of([prior])] with groups=[[[i] for i ",
+        'positive-unlabeled data are kind="positive_unlabeled", kind_options={"prior": ',
     ),
     "-1 named as a class": (
         lambda: fit(SIGNS, classes=[-1, 1]),

@@ -151,6 +151,27 @@ CASES = {
     ),
 }
 TWO_CLASSES = {
+    "positive_unlabeled": (
+        {"weak": {"positive": "w"}, "options": {"prior": 0.6}},
+        {"w": ["b", ""]},
+        "PositiveUnlabeled",
+        "labeled",
+        [True, False],
+    ),
+    "unlabeled_unlabeled": (
+        {"weak": {"set": "w"}, "options": {"priors": {"u": 0.7, "v": 0.1}}},
+        {"w": ["v", "u"]},
+        "UnlabeledUnlabeled",
+        "number",
+        [1, 0],
+    ),
+    "similar_dissimilar_unlabeled": (
+        {"group": "g", "weak": {"same": "w"}, "options": {"prior": 0.3}},
+        {"w": [0, 1]},
+        "SimilarDissimilarUnlabeled",
+        "same",
+        [0, 1],
+    ),
     "positive_confidence": (
         {"weak": {"confidence": "w"}, "options": {"reading": "target"}},
         {"w": [0.25, 0.5]},

@@ -20,14 +20,17 @@ from glws.kinds import (
     PairSimilarity,
     PartialLabels,
     PositiveConfidence,
+    PositiveUnlabeled,
     PresentClasses,
     Proportions,
+    SimilarDissimilarUnlabeled,
     SimilarityConfidence,
     SoftLabels,
     Together,
     Triplets,
     Unlabeled,
     UnlabeledClasses,
+    UnlabeledUnlabeled,
 )
 from glws.testing import CHECKS, Case, check_supervision
 
@@ -85,6 +88,11 @@ KINDS: dict[str, tuple[AbstractSupervision, list[int]]] = {
     "unlabeled, binomial": (Unlabeled.of([0.4, 0.7, 0.0], "binomial", counted=[0, 2], num_classes=3), [4, 3, 2]),
     "unlabeled, hypergeometric": (Unlabeled.hypergeometric([0.4, 0.5], [10, 4]), [4, 3]),
     "unlabeled, of a data set": (Unlabeled.dataset([0.4, 0.5], [10, 20], [2.5, 9.0], [1.2, 3.0]), [4, 3]),
+    "positives of a single training set": (PositiveUnlabeled.of([1, 0, 0, 1, 0], 0.55), [1] * 5),
+    "positives, all of them labeled": (PositiveUnlabeled.of([1, 0, 0, 0], 0.25), [1] * 4),
+    "positives of a case-control sample": (PositiveUnlabeled.of([1, 0, 0, 1], 0.3, "case_control"), [1] * 4),
+    "two unlabeled sets": (UnlabeledUnlabeled.of([0, 1, 0, 1, 1], [0.8, 0.3]), [1] * 5),
+    "pairs and unlabeled rows": (SimilarDissimilarUnlabeled.of([1, -1, 0, -1], 0.3), [2, 1, 2, 1]),
     "constraints": (Constraints.of(["count(1) == 1", "y[0] != y[-1]"], 3), [3, 2]),
     "constraints with known labels": (
         Constraints.of(

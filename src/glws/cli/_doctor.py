@@ -26,16 +26,17 @@ def doctor(
 ) -> None:
     """Check weak labels for infeasible groups, contradictions and unidentifiable classes; exit 1 on errors."""
     check_description(data)
-    from glws.data import Finding, column_remarks, examine
+    from glws.data import Finding, column_remarks, examine, training_sets
     from glws.data.tables import read_description, read_table
-    from glws.selection import identify
+    from glws.selection import identify, resolve_priors
 
     table = read_table(data, allow_code=allow_code)
     names = [block.group_names.tolist() for block in table.blocks]
-    dataset = table.dataset(check=False)
+    dataset = resolve_priors(table.dataset(check=False))
     findings = examine(dataset, table.classes, names)
     if not any(finding.level == "error" for finding in findings):
-        findings += identify(dataset).findings(table.classes, names)
+        sets = training_sets(dataset).data
+        findings += identify(sets).findings(table.classes, names if sets is dataset else None)
     findings += [Finding("warning", "columns", line) for line in column_remarks(table, read_description(data))]
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in findings], indent=2))

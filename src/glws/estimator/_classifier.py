@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeGuard
 
 import numpy as np
 import torch
@@ -25,9 +25,19 @@ from glws.estimator._network import MakeModel, NetworkLearner, decided
 from glws.estimator._network import log_probs as network_log_probs
 from glws.estimator._posteriors import first_posterior, informed_rows, row_posterior
 from glws.estimator._soft_em import SoftEM, class_table, is_open, log_probs
-from glws.estimator._targets import BuildKind, KindClass, ParsedTargets, TargetParser, groups_of, holds_classes
-from glws.estimator._tools import check_tools
+from glws.estimator._targets import (
+    BuildKind,
+    KindClass,
+    ParsedTargets,
+    TargetParser,
+    groups_of,
+    holds_classes,
+    kind_of,
+)
+from glws.estimator._tools import check_positive_unlabeled_tools, check_tools
+from glws.kinds import PositiveUnlabeled
 from glws.methods import AbstractMethod
+from glws.selection import with_estimated_priors
 from glws.training import bag_log_odds_of
 
 Array = NDArray[np.float64]
@@ -73,7 +83,8 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     After `fit`: `classes_`; `posterior_`, the posterior of each training row given all its weak labels,
     [rows, classes]; `loss_curve_`, the loss of each epoch, or -mean log p(w | x) of rows not fitted to for each round;
-    `network_` or `estimator_`, what was learned.
+    `network_` or `estimator_`, what was learned; `prior_`, the class prior that was stated or estimated for
+    kind="positive_unlabeled".
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(400, 2))
@@ -151,7 +162,8 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_parameters()
         X, groups = bags.rows_of_bags(X, groups)
         features = self._features(X, is_new=True)
-        known = self._reading().known(y, groups, features.shape[0])
+        self.prior_: float | None = None
+        known = self._with_priors(features, self._reading().known(y, groups, features.shape[0]))
         check_learnable(known.groups, known.weak, known.classes.tolist())
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.classes_ = known.classes
@@ -326,7 +338,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X, groups = bags.rows_of_bags(X, groups)
         features = self._features(X, is_new=False)
         reading = TargetParser(self.kind, self.kind_options, list(self.classes_), is_new=False)
-        known = reading.known(y, groups, features.shape[0])
+        known = self._with_priors(features, reading.known(y, groups, features.shape[0]))
         if known.labels is not None:
             return _accuracy(self._decided(features), known.labels, sample_weight)
         if sample_weight is not None:
@@ -354,9 +366,21 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _reading(self) -> TargetParser:
         return TargetParser(self.kind, self.kind_options, self.classes)
 
+    def _with_priors(self, features: Any, known: ParsedTargets) -> ParsedTargets:
+        """With estimates of the class priors that are to be estimated; after `fit`, those of `fit`."""
+        if self.prior_ is not None:
+            weak: Any = [kind.with_prior(self.prior_) if _is_open(kind) else kind for kind in known.weak]
+        else:
+            weak = with_estimated_priors(known.groups, known.weak, lambda rows: _dense(features[rows]), 0)
+            self.prior_ = next((kind.prior for kind in weak if isinstance(kind, PositiveUnlabeled)), None)
+        return replace(known, weak=tuple(weak))
+
     def _features(self, X: Any, is_new: bool) -> Any:
         tags = get_tags(self).input_tags
-        check_tools(self.kind if is_new and not holds_classes(self.kind) else None)
+        if kind_of(self.kind) is PositiveUnlabeled:
+            check_positive_unlabeled_tools(is_new)
+        else:
+            check_tools(self.kind if is_new and not holds_classes(self.kind) else None)
         return validate_data(
             self,
             X,
@@ -409,6 +433,10 @@ class Standardizer(NamedTuple):
     def transform(self, features: Array) -> Array:
         """Features less their mean, in units of their spread."""
         return (features - self.mean) / self.spread
+
+
+def _is_open(kind: Any) -> TypeGuard[PositiveUnlabeled]:
+    return isinstance(kind, PositiveUnlabeled) and kind.needs_prior
 
 
 def _is_sparse(features: Any) -> bool:

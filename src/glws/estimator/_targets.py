@@ -19,6 +19,7 @@ from glws.kinds import (
     AbstractSupervision,
     Labels,
     PartialLabels,
+    PositiveUnlabeled,
     find_kind,
     is_class,
     is_wide,
@@ -33,8 +34,7 @@ KindClass = type[AbstractSupervision]
 NO_CLASS = "but -1 is a row without a label: number the classes from 0"
 ONE_CLASS = (
     "-1 is a row without a label: write 0 for negatives; "
-    "positive-unlabeled data are y=[Labels.of([1] * n, 2), Unlabeled.of([prior])] "
-    "with groups=[[[i] for i in labeled], [unlabeled]]"
+    'positive-unlabeled data are kind="positive_unlabeled", kind_options={"prior": ..., "unlabeled": -1}'
 )
 
 
@@ -65,7 +65,8 @@ class TargetParser:
 
     def known(self, y: Any, groups: Any, num_rows: int) -> ParsedTargets:
         """What `y` and `groups` say of so many rows; what does not fit together is a `DataError`."""
-        if self.classes is not None and missing_labels(np.asarray(self.classes)).any():
+        is_marked = self._named_kind is PositiveUnlabeled
+        if self.classes is not None and not is_marked and missing_labels(np.asarray(self.classes)).any():
             raise DataError(f"classes are named {_listed(np.asarray(self.classes))}, {NO_CLASS}")
         if is_weak(y):
             found = self._of_weak(y, groups, num_rows)
@@ -117,11 +118,14 @@ class TargetParser:
     # ------------------------------------------------------------ numbers or texts of a named kind
 
     def _of_values(self, y: Any, groups: Any, num_rows: int) -> ParsedTargets:
-        values = self._without_gaps(np.asarray(y))
+        is_marked = self._named_kind is PositiveUnlabeled
+        values = positive_marks(y, self.classes) if is_marked else self._without_gaps(np.asarray(y))
         if groups is None and self._named_kind is not None and self._named_kind.size != 1:
             raise DataError(
                 f'kind="{self._word}" tells something of groups; pass groups=, the name of its group for each row'
             )
+        if self._named_kind is not None and self._named_kind.takes_single_rows:
+            groups = with_single_rows(groups)
         members = groups_of(groups, num_rows, num_rows)
         values = per_group(values, members, num_rows, is_by_row=groups is None or _is_column(groups))
         if self._named_kind is None:
@@ -157,6 +161,10 @@ class TargetParser:
         value, reading = _value_of(kind, self._word, wanted, values.ndim)
         if reading == "class or none":
             classes, values = self._labels(values)
+        elif kind is PositiveUnlabeled:
+            classes = (
+                np.array([(self.options or {}).get("unlabeled") or 0, 1]) if self.classes is None else self._classes(2)
+            )
         elif is_class(reading):
             classes, values = class_numbers(values, self.classes)
         elif reading == "flag or class" and values.dtype.kind in "OUS" and not _is_numeric(values):
@@ -232,6 +240,24 @@ def _plain_numbers(values: NDArray[Any]) -> NDArray[Any]:
     return np.array(values.tolist()) if values.dtype.kind == "O" and is_number and all(is_number) else values
 
 
+def positive_marks(y: Any, classes: Sequence[Any] | None = None) -> NDArray[np.int64]:
+    """Marks of rows of positive-unlabeled data: 1, 0, -1 where nothing is given, and -2 where -1 is.
+
+    >>> positive_marks([1, None, -1, 0])
+    array([ 1, -1, -2,  0])
+    """
+    values = np.asarray(y, dtype=object)
+    names = (0, 1) if classes is None else tuple(classes)
+    known = {-1: -2, 0: 0, 1: 1, names[0]: 0, names[-1]: 1}
+    missing = missing_values(values)
+    marks = [-1 if gap else known.get(value, -3) for value, gap in zip(values, missing, strict=True)]
+    if -3 in marks:
+        row = marks.index(-3)
+        expected = f"{names[-1]!r}, and None or NaN for an unlabeled row"
+        raise DataError(f'y of row {row} is {values[row]!r}; kind="positive_unlabeled" expects {expected}')
+    return np.array(marks, np.int64)
+
+
 def missing_labels(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Which values are -1, None or NaN."""
     if values.dtype.kind == "O":
@@ -265,6 +291,21 @@ def groups_of(groups: Any, num_rows: int, num_weak: int) -> Groups:
     if len(names) != num_rows:
         raise DataError(f"there are {num_rows} rows but the groups of {len(names)}")
     return Groups.from_ids(names)
+
+
+def with_single_rows(groups: Any) -> Any:
+    """Names of groups for each row, with a name of its own for each row that has none; lists of rows as they are.
+
+    >>> with_single_rows([7, 7, None])
+    array(['0', '0', 'row 2'], dtype=object)
+    """
+    if not _is_column(groups):
+        return groups
+    names = np.asarray(groups, dtype=object)
+    missing = missing_values(names)
+    numbers = {name: str(number) for number, name in enumerate(dict.fromkeys(names[~missing].tolist()))}
+    every = enumerate(zip(names.tolist(), missing.tolist(), strict=True))
+    return np.array([f"row {row}" if gap else numbers[name] for row, (name, gap) in every], dtype=object)
 
 
 def per_group(values: NDArray[Any], groups: Groups, num_rows: int, is_by_row: bool) -> NDArray[Any]:

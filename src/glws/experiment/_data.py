@@ -32,6 +32,8 @@ from glws.data.weaken import simulated
 from glws.errors import ConfigError, DataError
 from glws.experiment._config import DataConfig
 from glws.experiment._provenance import OnRead
+from glws.kinds import PositiveUnlabeled
+from glws.selection import resolve_priors
 from glws.training import Labeled, LearnedNoise, World
 
 
@@ -75,6 +77,7 @@ class ExperimentData:
         classes: Sequence[str] = (),
     ) -> ExperimentData:
         """Data that are in memory; without `views` nothing is augmented, without `classes` they are called 0, 1, ..."""
+        train = resolve_priors(train)
         names = tuple(classes) or tuple(map(str, range(train.weak[0].num_classes)))
         return cls(
             train, train, names, views or augment.views("tables"), instance_shape(train.instances), held_out, test
@@ -169,7 +172,7 @@ def _from_table(
         scaling = table.scaling(summed)
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        data = table.dataset(scaling=scaling)
+        data = resolve_priors(table.dataset(scaling=scaling))
     test = None if config.test is None else _test_table(config.test, table, scaling, keep, allow_code)
     return ExperimentData(
         train=data,
@@ -185,8 +188,21 @@ def _from_table(
         scaling=scaling,
         schema=table.schema,
         ids=table.ids,
-        notes=(*filter(None, [table.note]), *(str(warning.message) for warning in found)),
+        notes=(
+            *filter(None, [table.note]),
+            *estimated_priors(table, data),
+            *(str(warning.message) for warning in found),
+        ),
     )
+
+
+def estimated_priors(table: Table, data: WeakDataset) -> list[str]:
+    """A line for each class prior that was estimated."""
+    return [
+        f"{block.kind}: the class prior is {weak.prior:.3g}, estimated from the features"
+        for block, weak in zip(table.blocks, data.weak, strict=True)
+        if isinstance(weak, PositiveUnlabeled) and weak.prior is not None and block.options.get("prior") != weak.prior
+    ]
 
 
 def _test_table(path: str, table: Table, scaling: Mapping[str, Tensor] | None, keep: Keep, allow_code: bool) -> Labeled:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from glws._aliases import Report, silent
 from glws._files import write_text
-from glws.data import Schema, WeakDataset, check_learnable
+from glws.data import Schema, WeakDataset, check_learnable, training_sets
 from glws.errors import RunError
 from glws.experiment._bags import BagReading
 from glws.experiment._config import ExperimentConfig, config_of
@@ -129,7 +129,8 @@ class Experiment:
         own = None if _looks_at_all(method) else world
         data = experiment_data(config.data, seed, scaling, own, on_read, allow_code, schema)
         check_learnable(data.train.groups, data.train.weak, data.classes, needs_all=True)
-        method.check(data.train)
+        sets = training_sets(data.train, method.kinds)
+        method.with_shares(sets.owner, sets.share).check(sets.data)
         recipe = config.method.published(allow_code)
         settings = replace(config, model=published_model(config.model, recipe, data.input_shape))
         model = experiment_model(settings.model, data.input_shape, len(data.classes), seed, allow_code)
@@ -171,7 +172,7 @@ class Experiment:
     @cached_property
     def names_are_identified(self) -> bool:
         """Whether the weak labels, or the class prior given to the method, identify the class names."""
-        return self.training.method.needs_prior or names_are_identified(self.data.train)
+        return self.training.method.needs_prior or names_are_identified(training_sets(self.data.train).data)
 
     # ------------------------------------------------------------ in memory
 

@@ -32,10 +32,15 @@ from glws.kinds._partial_labels import NoisyCandidates as NoisyCandidates
 from glws.kinds._partial_labels import PartialLabels as PartialLabels
 from glws.kinds._per_class import one_against_rest as one_against_rest
 from glws.kinds._positive_confidence import PositiveConfidence as PositiveConfidence
+from glws.kinds._positive_unlabeled import PositiveUnlabeled as PositiveUnlabeled
+from glws.kinds._positive_unlabeled import Scenario as Scenario
 from glws.kinds._projections import AbstractProjection as AbstractProjection
 from glws.kinds._proportions import ClassCounts as ClassCounts
 from glws.kinds._proportions import Method as Method
 from glws.kinds._proportions import Proportions as Proportions
+from glws.kinds._sets import AbstractRowsInSets as AbstractRowsInSets
+from glws.kinds._sets import Part as Part
+from glws.kinds._similar_dissimilar_unlabeled import SimilarDissimilarUnlabeled as SimilarDissimilarUnlabeled
 from glws.kinds._similarity_confidence import SimilarityConfidence as SimilarityConfidence
 from glws.kinds._similarity_confidence import SimilarityReading as SimilarityReading
 from glws.kinds._soft_labels import Reading as Reading
@@ -46,3 +51,4 @@ from glws.kinds._triplets import Triplets as Triplets
 from glws.kinds._unlabeled import Count as Count
 from glws.kinds._unlabeled import Unlabeled as Unlabeled
 from glws.kinds._unlabeled_classes import UnlabeledClasses as UnlabeledClasses
+from glws.kinds._unlabeled_unlabeled import UnlabeledUnlabeled as UnlabeledUnlabeled

@@ -45,6 +45,8 @@ class AbstractSupervision(ABC):
     """How many instances each of its groups has; None where groups may have any number."""
     may_be_unknown: ClassVar[bool] = False
     """Whether a weak value may be -1, None or NaN, for a group of which it tells nothing."""
+    takes_single_rows: ClassVar[bool] = False
+    """Whether a row without a group is a group of its own."""
     is_multiclass: ClassVar[bool] = False
     """Whether it tells something of several classes at once, which `per_class` takes apart."""
 

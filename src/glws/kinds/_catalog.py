@@ -23,11 +23,14 @@ from glws.kinds._pair_comparison import PairComparison
 from glws.kinds._pair_similarity import PairSimilarity
 from glws.kinds._partial_labels import PartialLabels
 from glws.kinds._positive_confidence import PositiveConfidence
+from glws.kinds._positive_unlabeled import PositiveUnlabeled
 from glws.kinds._proportions import Proportions
+from glws.kinds._similar_dissimilar_unlabeled import SimilarDissimilarUnlabeled
 from glws.kinds._similarity_confidence import SimilarityConfidence
 from glws.kinds._soft_labels import SoftLabels
 from glws.kinds._triplets import Triplets
 from glws.kinds._unlabeled import Unlabeled
+from glws.kinds._unlabeled_unlabeled import UnlabeledUnlabeled
 
 Kind = type[AbstractSupervision]
 
@@ -47,6 +50,9 @@ KINDS: dict[str, Kind] = {
         SimilarityConfidence,
         ConfidenceDifference,
         Unlabeled,
+        PositiveUnlabeled,
+        UnlabeledUnlabeled,
+        SimilarDissimilarUnlabeled,
         Triplets,
         Constraints,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -87,6 +87,13 @@ class AbstractMethod(ABC):
         if wanted and found not in wanted:
             options = " or ".join(" with ".join(kinds) for kinds in wanted)
             raise DataError(f"{type(self).__name__} learns from {self.takes} ({options}), found {' with '.join(found)}")
+
+    def with_shares(self, owner: Sequence[int], share: Sequence[float]) -> AbstractMethod:
+        """The method for data whose kinds were split: the kind that each part is of, and its share of those rows.
+
+        A method that weights kinds uses the shares, so that every row counts once.
+        """
+        return self
 
     def init(self, setup: Setup) -> State:
         """What it remembers at the start."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -85,6 +86,13 @@ class GLWS(AbstractMethod):
             total = total + (1.0 if self.weights is None else self.weights[number]) * loss
         _log_metrics(step, answers)
         return total
+
+    def with_shares(self, owner: Sequence[int], share: Sequence[float]) -> GLWS:
+        """With the shares in the weights, if any kind was split."""
+        if all(each == 1 for each in share):
+            return self
+        weights = self.weights or [1.0] * (max(owner) + 1)
+        return replace(self, weights=tuple(weights[kind] * each for kind, each in zip(owner, share, strict=True)))
 
     def _e_log_probs(self, step: Step) -> Tensor | None:
         if self.e_step == "same" or (self.e_step == "weak" and self.m_step == "weak"):

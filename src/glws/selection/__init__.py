@@ -18,5 +18,7 @@ from glws.selection._likelihood import WeakFit as WeakFit
 from glws.selection._likelihood import WeakLabels as WeakLabels
 from glws.selection._likelihood import posterior_of_rows as posterior_of_rows
 from glws.selection._likelihood import weak_fit as weak_fit
+from glws.selection._resolved_priors import resolve_priors as resolve_priors
+from glws.selection._resolved_priors import with_estimated_priors as with_estimated_priors
 from glws.selection._sets import SetFacts as SetFacts
 from glws.selection._sets import set_facts as set_facts

@@ -12,11 +12,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from glws._seeds import derived_generator, derived_seed
-from glws.data import Batch, WeakDataset, augment, check_learnable
+from glws.data import Batch, WeakDataset, augment, check_learnable, training_sets
 from glws.data.augment import Views
 from glws.errors import ConfigError, DataError
 from glws.inference._problem import skip_nan_check
 from glws.methods import AbstractMethod, Epoch, Progress, Setup, Step, default_method
+from glws.selection import resolve_priors
 from glws.training._checkpoint import Snapshots
 from glws.training._config import TrainingConfig
 from glws.training._devices import DeviceInstances, batch_on, chosen_device, on_device, reproducible, seed_global
@@ -104,6 +105,7 @@ def fit(
     >>> bool(((fitted.predict(x).argmax(1) == 1) == (x[:, 0] > 0)).double().mean() > 0.9)
     True
     """
+    data = resolve_priors(data)
     check_learnable(data.groups, data.weak)
     training = Training(model, data, method or default_method(), config or TrainingConfig(), views, world or World())
     return training.run(test, held_out, snapshots or Snapshots(None), observer or Observer())
@@ -121,6 +123,8 @@ class Training:
         views: Views | None,
         world: World,
     ) -> None:
+        data, owner, share = training_sets(data, method.kinds, config.seed)
+        method = method.with_shares(owner, share)
         method.check(data)
         self.config = config = with_length(config, data)
         self.method, self.world = method, world

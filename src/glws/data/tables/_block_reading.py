@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from glws._class_names import ClassNames, shown
 from glws.data.tables._cells import Cells, RowBatch, rows_with_any
 from glws.data.tables._description import BlockDescription, Columns, check_known
-from glws.data.tables._grouping import group_names, members_of, numbered
+from glws.data.tables._grouping import group_names, members_of, numbered, with_single_rows
 from glws.data.tables._table import WeakBlock
 from glws.data.tables._table_file import ROWS_AT_ONCE, AbstractTableFile, Stack
 from glws.errors import DataError
@@ -48,7 +48,7 @@ class BlockReader:
         """Takes what this block needs from a row_batch of rows."""
         for name, source in self.about.weak.items():
             values, missing = read_values(row_batch, self.reads[name], name, source, self.classes)
-            if not self.about.skips_missing and self.reads[name] != "class or none":
+            if not self.about.skips_missing and not self.reads[name].endswith(" or none"):
                 what = f"{_described(name, source)} is empty"
                 row_batch.refuse(missing, partial(_same_for_all, what))
             self.values[name].add(values)
@@ -59,7 +59,7 @@ class BlockReader:
         if self.about.group is None:
             self.is_grouped.add(np.ones(len(row_batch.rows), bool))
             return
-        if not self.about.skips_missing:
+        if not self.about.skips_missing and not self.kind.takes_single_rows:
             row_batch.refuse_missing(self.about.group)
         names = group_names(row_batch, self.about.group)
         if self.names is None:
@@ -76,6 +76,8 @@ class BlockReader:
             names = np.arange(len(is_member)) if self.names is None else self.names.result()
             self.names = None
             self._numbers = numbered(names, is_member)
+            if self.kind.takes_single_rows:
+                self._numbers = with_single_rows(*self._numbers)
         return self._numbers[0]
 
     def _all_missing(self) -> NDArray[np.bool_]:
@@ -181,6 +183,7 @@ COLUMN_READERS: dict[str, Callable[[RowBatch, str, ClassNames], NDArray[Any]]] =
     "set": lambda row_batch, column, classes: row_batch.class_masks(column, classes),
     "flag": lambda row_batch, column, _: row_batch.flags(column),
     "flag or class": lambda row_batch, column, classes: row_batch.flags_or_classes(column, classes),
+    "flag or none": lambda row_batch, column, _: row_batch.flags(column),
     "count": lambda row_batch, column, _: row_batch.whole(column),
     "first or second": lambda row_batch, column, _: row_batch.one_of(column, (0, 1)),
     "second or third": lambda row_batch, column, _: row_batch.one_of(column, (1, 2)),
@@ -188,8 +191,18 @@ COLUMN_READERS: dict[str, Callable[[RowBatch, str, ClassNames], NDArray[Any]]] =
     "signed": lambda row_batch, column, _: row_batch.between(column, -1, 1),
     "number": lambda row_batch, column, _: row_batch.numbers(column),
     "text": lambda row_batch, column, _: row_batch.texts(column),
+    "positive or none": lambda row_batch, column, classes: _marks(row_batch, column, classes),
 }
 """Each of `READINGS`."""
+
+
+def _marks(row_batch: RowBatch, column: str, classes: ClassNames) -> Integers:
+    """1 for class 1, 0 for class 0, by name or number; -1 where a cell is empty, -2 where -1 is written."""
+    cells = row_batch.cells[column]
+    is_minus_one = np.array([str(cell).strip() in ("-1", "-1.0") for cell in cells.values.tolist()], bool)
+    named = np.where(is_minus_one, classes.names[0], cells.values.astype(object))
+    others = RowBatch(row_batch.file, row_batch.unit, row_batch.rows, {column: Cells(named, cells.missing)})
+    return np.where(is_minus_one & ~cells.missing, -2, others.class_numbers(column, classes))
 
 
 def _of_each_class(

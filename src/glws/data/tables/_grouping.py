@@ -48,6 +48,18 @@ def numbered(names: NDArray[Any], is_member: NDArray[np.bool_]) -> tuple[Integer
     return np.repeat(numbers, sizes), found
 
 
+def with_single_rows(numbers: Integers, names: NDArray[Any]) -> tuple[Integers, NDArray[Any]]:
+    """The same with each row that is in no group as a group of its own, without a name.
+
+    >>> with_single_rows(np.array([0, -1, 0, -1]), np.array(["a"], object))
+    (array([0, 1, 0, 2]), array(['a', '', ''], dtype=object))
+    """
+    alone = np.flatnonzero(numbers < 0)
+    numbers = numbers.copy()
+    numbers[alone] = len(names) + np.arange(len(alone))
+    return numbers, np.concatenate([names.astype(object), np.full(len(alone), "", object)])
+
+
 def _by_appearance(names: NDArray[Any]) -> tuple[Integers, NDArray[Any]]:
     if names.dtype == object:
         known: dict[str, int] = {}
