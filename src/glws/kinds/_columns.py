@@ -21,7 +21,7 @@ READINGS = (
 """How a column is read: as class numbers, as sets of classes [groups, classes], as 1 and 0, as whole numbers from 0
 on, as 0 and 1, as 1 and 2, as numbers within 0 and 1, within -1 and 1, any number, text, or as 1 and 0 or by the name
 of a class, which is read as `FIRST_CLASS` plus its number. "flag or none" is 1, 0 or -1 where the cell is empty;
-"positive or none" is 1 or the name of class 1, 0 or that of class 0, -1 where the cell is empty, -2 where -1 is written.
+"positive or none" is 1 or the name of class 1, 0 or that of class 0, -1 where the cell is empty, -2 for a written -1.
 
 With " of each class" after it, as in "count of each class", there is a column for each class: [groups, classes].
 """
