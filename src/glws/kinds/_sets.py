@@ -28,7 +28,7 @@ class AbstractRowsInSets(AbstractSupervision):
     """Weak labels of single rows or pairs, of one sample or two, which tell of unlabeled rows as sets too.
 
     Its own likelihood is that of each row or pair by itself: it scores held-out rows, gives posteriors, and trains
-    classifiers of scikit-learn. Networks learn from `parts`: a flexible network would learn by heart which rows are
+    classifiers of scikit-learn. Networks learn from `parts`: a flexible network would memorize which rows are
     labeled, while the count of positives in a random set rules out no single row.
     """
 
