@@ -56,6 +56,13 @@ CASES = {
         "observed",
         [2, 0],
     ),
+    "votes": (
+        {"weak": {"votes": ["w", "v"]}, "options": {"accuracy": 0.8}},
+        {"w": ["a", "c"], "v": [-1, "b"]},
+        "Votes",
+        "said",
+        [0, 2, 4],
+    ),
     "present classes": (
         {"kind": "multi_instance", "weak": {"classes": "w"}, "group": "g"},
         {"w": ["a|c", "b"]},

@@ -14,7 +14,7 @@ from glws.data.tables._block_reading import COLUMN_READERS
 from glws.errors import DataError
 from glws.estimator._targets import holds_classes, kind_of
 from glws.inference import TableWeights
-from glws.kinds import KINDS, READINGS, AbstractSupervision, find_kind, kind_from_columns
+from glws.kinds import KINDS, READINGS, AbstractSupervision, find_kind, kind_from_columns, single_reading
 
 ALL = [
     found
@@ -32,7 +32,7 @@ def test_every_kind_with_a_name_is_in_the_catalog_and_every_other_is_made_by_one
 def test_columns_are_read_in_ways_that_tables_know() -> None:
     assert set(COLUMN_READERS) == set(READINGS)
     readings = {how for kind in KINDS.values() for columns in kind.columns for how in columns.values()}
-    assert {how.removesuffix(" of each class") for how in readings} <= set(READINGS)
+    assert {single_reading(how) for how in readings} <= set(READINGS)
 
 
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)

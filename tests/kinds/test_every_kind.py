@@ -31,6 +31,7 @@ from glws.kinds import (
     Unlabeled,
     UnlabeledClasses,
     UnlabeledUnlabeled,
+    Votes,
 )
 from glws.testing import CHECKS, Case, check_supervision
 
@@ -102,6 +103,20 @@ KINDS: dict[str, tuple[AbstractSupervision, list[int]]] = {
             values={"price": [1, 2, 4]},
         ),
         [3, 1, 2, 2],
+    ),
+    "votes": (Votes.of([[2, 0, -1], [-1, -1, -1], [1, 1, 0]], 3, [0.8, 0.3, 0.6]), [1] * 3),
+    "votes with learned matrices": (Votes.of(numbers(20, 5) * 3 // 1, 3).learned("matrix")[:3], [1] * 3),
+    "votes of items of different difficulty": (
+        Votes.of(numbers(20, 5) * 3 // 1, 3).learned("difficulty")[:2],
+        [1] * 2,
+    ),
+    "votes and informative abstentions": (
+        Votes.of(numbers(20, 5) * 4 // 1 - 1, 3).learned("per_class", abstentions="informative")[:3],
+        [1] * 3,
+    ),
+    "votes with scores": (
+        Votes.of([[2, 0], [-1, 1]], 3).beside(Votes.of_scores([[[0, 1, 1]], [[0.1, 0.6, 0.3]]])),
+        [1] * 2,
     ),
     "two tables together": (
         Together.of(

@@ -24,6 +24,7 @@ from glws.kinds import (
     is_class,
     is_wide,
     kind_from_columns,
+    single_reading,
 )
 from glws.kinds._arrays import missing_values
 
@@ -169,6 +170,9 @@ class TargetParser:
             classes, values = class_numbers(values, self.classes)
         elif reading == "flag or class" and values.dtype.kind in "OUS" and not _is_numeric(values):
             classes, values = self._named_bags(values)
+        elif is_class(single_reading(reading)):
+            classes, numbers = class_numbers(values.reshape(-1), self.classes)
+            values = numbers.reshape(values.shape)
         else:
             classes = self._classes(
                 values.shape[1] if values.ndim == 2 else 2 if self.classes is None else len(self.classes)

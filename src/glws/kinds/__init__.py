@@ -2,6 +2,8 @@
 
 from glws.kinds._abstract import SHARED as SHARED
 from glws.kinds._abstract import AbstractSupervision as AbstractSupervision
+from glws.kinds._aggregation import Aggregation as Aggregation
+from glws.kinds._aggregation import SourceQuality as SourceQuality
 from glws.kinds._arrays import UNKNOWN as UNKNOWN
 from glws.kinds._arrays import Numbers as Numbers
 from glws.kinds._bag_rule import BagRule as BagRule
@@ -13,6 +15,7 @@ from glws.kinds._columns import READINGS as READINGS
 from glws.kinds._columns import KindRequest as KindRequest
 from glws.kinds._columns import is_class as is_class
 from glws.kinds._columns import is_wide as is_wide
+from glws.kinds._columns import single_reading as single_reading
 from glws.kinds._confidence_difference import ConfidenceDifference as ConfidenceDifference
 from glws.kinds._confidence_difference import Convention as Convention
 from glws.kinds._constraints import Constraints as Constraints
@@ -52,3 +55,5 @@ from glws.kinds._unlabeled import Count as Count
 from glws.kinds._unlabeled import Unlabeled as Unlabeled
 from glws.kinds._unlabeled_classes import UnlabeledClasses as UnlabeledClasses
 from glws.kinds._unlabeled_unlabeled import UnlabeledUnlabeled as UnlabeledUnlabeled
+from glws.kinds._vote_model import SourceForm as SourceForm
+from glws.kinds._votes import Votes as Votes

@@ -31,6 +31,7 @@ from glws.kinds._soft_labels import SoftLabels
 from glws.kinds._triplets import Triplets
 from glws.kinds._unlabeled import Unlabeled
 from glws.kinds._unlabeled_unlabeled import UnlabeledUnlabeled
+from glws.kinds._votes import Votes
 
 Kind = type[AbstractSupervision]
 
@@ -55,6 +56,7 @@ KINDS: dict[str, Kind] = {
         SimilarDissimilarUnlabeled,
         Triplets,
         Constraints,
+        Votes,
     )
 }
 """The kinds of this package that columns can give, by the name that a description gives."""

@@ -24,6 +24,7 @@ of a class, which is read as `FIRST_CLASS` plus its number. "flag or none" is 1,
 "positive or none" is 1 or the name of class 1, 0 or that of class 0, -1 where the cell is empty, -2 for a written -1.
 
 With " of each class" after it, as in "count of each class", there is a column for each class: [groups, classes].
+With " of each source" there is a column for each source, as many as are named: [groups, sources].
 """
 
 
@@ -73,5 +74,14 @@ def is_class(reading: str) -> bool:
 
 
 def is_wide(reading: str) -> bool:
-    """Whether a value that is read so has a number for each class: [groups, classes]."""
-    return reading == "set" or reading.endswith(" of each class")
+    """Whether a value that is read so has two axes: [groups, classes], or [groups, sources]."""
+    return reading == "set" or reading.endswith((" of each class", " of each source"))
+
+
+def single_reading(reading: str) -> str:
+    """How one of the columns of a value is read.
+
+    >>> single_reading("count of each class")
+    'count'
+    """
+    return reading.removesuffix(" of each class").removesuffix(" of each source")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from glws.data.tables._grouping import group_names, members_of, numbered, with_s
 from glws.data.tables._table import WeakBlock
 from glws.data.tables._table_file import ROWS_AT_ONCE, AbstractTableFile, Stack
 from glws.errors import DataError
-from glws.kinds import READINGS, AbstractSupervision, find_kind
+from glws.kinds import READINGS, UNKNOWN, AbstractSupervision, find_kind, single_reading
 
 Integers = NDArray[np.int64]
 DTYPES = {"share": np.float64, "signed": np.float64, "number": np.float64, "text": object, "set": bool}
@@ -35,7 +37,7 @@ class BlockReader:
         self.reads = chosen_columns(self.kind, about)
         check_known(about.options, self.kind.options or ("none",), f"option of {about.kind}")
         self.values = {
-            name: Stack(file.path, file.num_rows, DTYPES.get(self.reads[name].removesuffix(" of each class"), np.int64))
+            name: Stack(file.path, file.num_rows, DTYPES.get(single_reading(self.reads[name]), np.int64))
             for name in about.weak
         }
         self.is_missing = {name: Stack(file.path, file.num_rows, bool) for name in about.weak}
@@ -97,9 +99,12 @@ class BlockReader:
             self._check_missing(name, missing[members], rows[members], unit)
             weak[name] = self._one_to_a_group(name, values, offsets, members, (names, rows, unit))
         shown_names = names if self.about.group else rows[members]
-        return WeakBlock(
-            self.about.kind, self.kind, self.reads, shown_names, offsets, members, weak, self.about.options
-        )
+        return WeakBlock(self.about.kind, self.kind, self.reads, shown_names, offsets, members, weak, self._options())
+
+    def _options(self) -> Mapping[str, Any]:
+        """The options of the description, and the names of the sources that have a column each."""
+        columns = [self.about.weak[name] for name, how in self.reads.items() if how.endswith(" of each source")]
+        return {**({"source_names": columns[0]} if columns else {}), **self.about.options}
 
     def _check_missing(self, name: str, missing: NDArray[np.bool_], rows: Integers, unit: str) -> None:
         """With `missing: skip` a row may be empty in all its weak values, not in some."""
@@ -143,13 +148,26 @@ def _differs(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.bool_]:
     return rows_with_any(different)
 
 
+def with_sources(about: BlockDescription, file: AbstractTableFile, allow_code: bool) -> BlockDescription:
+    """The block with the columns of its sources in place of a pattern such as "lf_*"."""
+    weak, reads = dict(about.weak), chosen_columns(find_kind(about.kind, allow_code), about)
+    for name, source in about.weak.items():
+        if reads[name].endswith(" of each source") and isinstance(source, str):
+            weak[name] = tuple(column for column in file.columns if fnmatchcase(column, source))
+            if not weak[name]:
+                raise DataError(
+                    f"{file.path}: weak: no column matches {source!r}; there are {', '.join(file.columns[:20])}"
+                )
+    return replace(about, weak=weak)
+
+
 def chosen_columns(kind: type[AbstractSupervision], about: BlockDescription) -> dict[str, str]:
     """How each weak value of a block is read: the one of the kind's sets of `columns` that the description gives."""
     if not kind.columns:
         raise DataError(f"the kind {about.kind} cannot be read from columns: it does not say its `columns`")
     for columns in kind.columns:
         if set(about.weak) == set(columns):
-            check_known([how.removesuffix(" of each class") for how in columns.values()], READINGS, "reading")
+            check_known([single_reading(how) for how in columns.values()], READINGS, "reading")
             return columns
     known = tuple(dict.fromkeys(name for columns in kind.columns for name in columns))
     check_known(about.weak, known or ("none",), f"weak value of {about.kind}")
@@ -160,7 +178,9 @@ def chosen_columns(kind: type[AbstractSupervision], about: BlockDescription) -> 
 def read_values(
     row_batch: RowBatch, how: str, name: str, source: Columns, classes: ClassNames
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """The values of a row batch and which are missing: from a column, a column for each class, or one number."""
+    """The values of a row batch and which are missing: from one column or several, or one number."""
+    if how.endswith(" of each source"):
+        return _of_each_source(row_batch, how, source, classes)
     if isinstance(source, float):
         return read_values(_with_constant(row_batch, name, source), how, name, name, classes)
     if isinstance(source, tuple):
@@ -214,10 +234,28 @@ def _of_each_class(
         raise DataError(
             f"{row_batch.file}: {name} needs {len(classes.names)} columns, one for each class, found {len(columns)}"
         )
-    one = "flag" if how == "set" else how.removesuffix(" of each class")
+    one = "flag" if how == "set" else single_reading(how)
     values = np.column_stack([_read_column(row_batch, one, column, classes) for column in columns])
     missing = rows_with_any(np.column_stack([row_batch.cells[column].missing for column in columns]))
     return values == 1 if how == "set" else values, missing
+
+
+def _of_each_source(
+    row_batch: RowBatch, how: str, source: Columns, classes: ClassNames
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """A column for each source, -1 where it abstains; a row without any vote is missing nothing."""
+    columns = source if isinstance(source, tuple) else (str(source),)
+    cells = {column: _with_abstentions(row_batch.cells[column]) for column in columns}
+    found = replace(row_batch, cells=cells)
+    values = [_read_column(found, single_reading(how), column, classes) for column in columns]
+    return np.column_stack(values), np.zeros(len(row_batch.rows), bool)
+
+
+def _with_abstentions(cells: Cells) -> Cells:
+    """The same cells, those of -1 being empty too."""
+    values = cells.values
+    unknown = values == UNKNOWN if cells.is_numeric else np.isin(values.astype(str), ("-1", "-1.0"))
+    return Cells(values, cells.missing | unknown)
 
 
 def _vectors(
@@ -229,7 +267,7 @@ def _vectors(
             f"{row_batch.file}: {name} needs a list of {len(classes.names)} columns, one for each class, or a column "
             f"of vectors of that length; {column} is neither"
         )
-    return _read_column(row_batch, how.removesuffix(" of each class"), column, classes), missing
+    return _read_column(row_batch, single_reading(how), column, classes), missing
 
 
 def _with_constant(row_batch: RowBatch, name: str, value: float) -> RowBatch:

@@ -16,7 +16,7 @@ from glws._class_names import ClassNames, shown
 from glws._messages import hint
 from glws.data.sources._images import ImageFiles
 from glws.data.tables._array_files import HdfFile, NpzFile
-from glws.data.tables._block_reading import BlockReader
+from glws.data.tables._block_reading import BlockReader, with_sources
 from glws.data.tables._cells import Cells, RowBatch, rows_with_any
 from glws.data.tables._coding import coded_rows, stacked
 from glws.data.tables._csv_file import CsvFile
@@ -103,6 +103,7 @@ def read_from(
 ) -> Table:
     """Reads an open file as a description says, with the schema of an earlier reading if it is given."""
     note = None
+    about = replace(about, blocks=tuple(with_sources(block, file, allow_code) for block in about.blocks))
     if part is not None and about.image is None:
         reading = _Reading(about, file, allow_code, schema)
         note = reading.reason_to_read_all(part[1])
