@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 SIGNALED = 128
 SMALL_NETWORK = 1_000_000
 """With fewer weights than this, threads spend more time on waiting for each other than on work."""
+SHOWN_NOISE = 6
+"""The number of parameters of learned noise that the terminal shows; the report has all."""
 NAMELESS = (
     "note: these weak labels do not identify the class names; predicted classes may be permuted. A few labels fix this"
 )
@@ -290,6 +292,7 @@ def _conclude(console: Console, experiment: Experiment, outcome: Outcome) -> Non
         if "bag_accuracy" in weak and experiment.data.held_out is not None:
             bags = {name.removeprefix("bag_"): value for name, value in weak.items() if name.startswith("bag_")}
             lines.append(_bag_line("held-out bags", bags, len(experiment.data.held_out)))
+    lines += [f"learned noise of {each.describe()}" for each in experiment.fitted.noise.estimates[:SHOWN_NOISE]]
     if not experiment.names_are_identified:
         lines.append(NAMELESS)
     lines += [f"warning: {warning}" for warning in outcome.warnings[-1:]]

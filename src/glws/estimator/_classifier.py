@@ -84,7 +84,8 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     After `fit`: `classes_`; `posterior_`, the posterior of each training row given all its weak labels,
     [rows, classes]; `loss_curve_`, the loss of each epoch, or -mean log p(w | x) of rows not fitted to for each round;
     `network_` or `estimator_`, what was learned; `prior_`, the class prior that was stated or estimated for
-    kind="positive_unlabeled".
+    kind="positive_unlabeled"; `noise_`, the learned noise with intervals (`NoiseEstimate`), empty if none is learned:
+    `kind_options={"rate": "learn"}` and the like ask for it.
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(400, 2))
@@ -171,6 +172,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._fit_network(features, known, seed)
         else:
             self._fit_base(features, known, seed)
+        self.noise_ = self._noise.estimates
         self.posterior_ = row_posterior(self._log_probs(features), self._with_noise(known)).probs
         self._prepare_bags(features, known, seed)
         return self

@@ -14,7 +14,7 @@ from glws.errors import DataError
 from glws.estimator._posteriors import RowPosterior, row_posterior
 from glws.estimator._targets import ParsedTargets
 from glws.kinds import is_learned
-from glws.training import LearnedNoise, NoiseEM
+from glws.training import LearnedNoise, NoiseEM, Predict
 
 Array = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -60,14 +60,16 @@ class SoftEM:
         fold = folds_of(known, rows, self.folds, self.seed)
         for _ in range(self.rounds if is_open(begun, rows) else 0):
             predicted = self._predicted(features, damped, rows, fold)
-            noise.update(torch.from_numpy(predicted).__getitem__)
+            noise.update(_rows_of(predicted))
             answer = row_posterior(predicted, replace(known, weak=noise.learned.relearned(known.weak)))
             losses.append(-float(answer.log_likelihood.mean()))
             change = np.abs(answer.damped - damped)[rows].max(1).mean()
             damped, probs = answer.damped, answer.probs
             if change < LEAST_CHANGE:
                 break
-        return Learned(self._fitted(features, probs, rows), len(rows), losses, noise.learned)
+        estimates = noise.estimates(_rows_of(predicted)) if losses else ()
+        learned = LearnedNoise(noise.learned.counts, estimates)
+        return Learned(self._fitted(features, probs, rows), len(rows), losses, learned)
 
     def _fitted(self, features: Any, probs: Array, rows: Numbers) -> Any:
         from sklearn.base import clone
@@ -85,6 +87,10 @@ class SoftEM:
             held_out = rows[fold == number]
             answer[held_out] = log_probs(learner, features[held_out], probs.shape[1], int((fold != number).sum()))
         return answer
+
+
+def _rows_of(log_probs: Array) -> Predict:
+    return torch.from_numpy(log_probs).__getitem__
 
 
 def _noise_em(known: ParsedTargets, num_rows: int) -> NoiseEM:

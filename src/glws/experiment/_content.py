@@ -18,13 +18,23 @@ from glws.errors import GlwsError
 from glws.evaluation import ReliabilityCurve, confusion, reliability_curve
 from glws.experiment._bags import bag_sections
 from glws.experiment._data import ExperimentData
+from glws.experiment._noise_section import noise_sections
 from glws.experiment._provenance import described_hashes
 from glws.experiment._words import learned_from
 from glws.inference import Posterior
 from glws.kinds import AbstractSupervision
 from glws.report import Example, Instance, KnownPart, RunContent, Section, Surprise
 from glws.selection import identify
-from glws.training import Evaluation, Fitted, RunFolder, in_short, posteriors, posteriors_of
+from glws.training import (
+    Evaluation,
+    Fitted,
+    LearnedNoise,
+    NoiseEstimate,
+    RunFolder,
+    in_short,
+    posteriors,
+    posteriors_of,
+)
 
 NUM_EXAMPLES, NUM_SURPRISES, NUM_MEMBERS, NUM_DESCRIBED, NUM_FEATURES = 12, 6, 32, 5, 8
 MOST_GROUPS = 2000
@@ -55,13 +65,13 @@ def run_content(run: RunFolder, data: ExperimentData, fitted: Fitted, found: Map
         examples=tuple(_examples(data, groups)),
         surprising=tuple(_surprises(data, groups)),
         warnings=tuple(in_short(fitted.warnings)),
-        sections=tuple(bag_sections(found, data)),
+        sections=(*bag_sections(found, data), *noise_sections(fitted.noise)),
         identifiability=tuple(identify(data.train).describe(data.classes)),
     )
 
 
-NOT_SCORES = ("held_out", "bags", "best_on_test")
-"""The first two have places of their own; the page finds the third in the metrics."""
+NOT_SCORES = ("held_out", "bags", "noise", "best_on_test")
+"""The first three have places of their own; the page finds the last in the metrics."""
 
 
 class ExplainedGroup(NamedTuple):

@@ -197,6 +197,8 @@ class Experiment:
     def evaluate(self) -> dict[str, Any]:
         """All scores of the last epoch, which is the result; the best epoch on the test data stands beside it."""
         found = self.fitted.evaluation.as_dict()
+        if self.fitted.noise.estimates:
+            found["noise"] = [estimate.as_dict() for estimate in self.fitted.noise.estimates]
         tested = [float(row["test_accuracy"]) for row in self.fitted.history if "test_accuracy" in row]
         return {**found, "best_on_test": max(tested)} if tested else found
 

@@ -29,6 +29,8 @@ LEARN = "learn"
 """The option that asks for learned noise, and the word in place of a rate that does."""
 PRIOR = 4.0
 """The default weight of the start, in expected counts for each truth."""
+FEW = 4
+"""So many parameters have a column each in the log."""
 CERTAIN = 1e-9
 """Noise closer than this to 0 or 1 cannot be learned from."""
 
@@ -79,6 +81,11 @@ class LearnsNoise(AbstractSupervision):
     @abstractmethod
     def noise(self, names: Names = None) -> dict[str, float]:
         """The parameters of the noise by name, for logs and reports; `names` are those of the classes."""
+
+    def noise_summary(self) -> dict[str, float]:
+        """The noise in a few numbers, for the row of an epoch: the parameters, or the mean of many."""
+        values = self.noise()
+        return values if len(values) <= FEW else {"mean": sum(values.values()) / len(values)}
 
     @abstractmethod
     def noise_counts(self) -> Tensor:

@@ -163,6 +163,10 @@ class NoisyLabels(AbstractTableKind, LearnsNoise):
             if truth != seen
         }
 
+    def noise_summary(self) -> dict[str, float]:
+        """The rate of wrong labels, of classes that are all as frequent."""
+        return {"rate": 1 - float(self.transition.diagonal().mean())}
+
     def noise_counts(self) -> Float[Tensor, "*counts"]:
         """T itself; of symmetric noise one label, wrong at the present rate."""
         right = self.transition[0, 0]

@@ -23,6 +23,7 @@ from glws.training._network import Forward as Forward
 from glws.training._network import ready as ready
 from glws.training._noise import LearnedNoise as LearnedNoise
 from glws.training._noise import NoiseEM as NoiseEM
+from glws.training._noise_estimates import NoiseEstimate as NoiseEstimate
 from glws.training._observer import Observer as Observer
 from glws.training._observer import TensorBoardMirror as TensorBoardMirror
 from glws.training._order import Order as Order

@@ -12,6 +12,7 @@ from torch import Tensor
 from glws.data import WeakDataset
 from glws.data._distinct import Distinct
 from glws.kinds import AbstractSupervision
+from glws.training._noise_estimates import NoiseEstimate
 
 MOST_GROUPS = 1000
 MOST_INSTANCES = 100_000
@@ -111,6 +112,29 @@ def imprecise(row: Mapping[str, float | int | str], earlier: Sequence[str]) -> s
         f"{IMPRECISE_WORDS} and may be off by {error:.2g} (estimate, epoch {row['epoch']}); "
         "those of smaller groups are exact"
     )
+
+
+def weakly_identified(estimates: Sequence[NoiseEstimate], from_training: Sequence[str]) -> list[str]:
+    """A sentence for each kind whose learned noise the data hardly tell.
+
+    >>> from glws.training._noise_estimates import NoiseEstimate
+    >>> print(*weakly_identified([NoiseEstimate("Triplets", "flip", 0.2, 0.02, 0.7, 0.3, is_weak=True)], ["Triplets"]))
+    the noise of Triplets is weakly identified: flip may be 0.02 to 0.7; give it as a number, or a few true labels ...
+    """
+    lines = []
+    for kind in dict.fromkeys(estimate.kind for estimate in estimates):
+        own = [estimate for estimate in estimates if estimate.kind == kind]
+        weak = [f"{each.name} may be {each.low:.2g} to {each.high:.2g}" for each in own if each.is_weak]
+        more = f" and {len(weak) - 1} more of {len(own)} parameters" if len(weak) > 1 else ""
+        if weak:
+            hint = "give it as a number, or a few true labels"
+            lines.append(f"the noise of {kind} is weakly identified: {weak[0]}{more}; {hint}")
+    for kind in from_training:
+        lines.append(
+            f"the noise of {kind} is learned from training groups, as there are too few to keep some apart: a network "
+            "that memorizes wrong labels makes it too low"
+        )
+    return lines
 
 
 def in_short(warnings: Sequence[str]) -> list[str]:

@@ -23,7 +23,7 @@ from glws.training._config import TrainingConfig
 from glws.training._devices import DeviceInstances, batch_on, chosen_device, on_device, reproducible, seed_global
 from glws.training._evaluate import AT_ONCE, Evaluation, Labeled
 from glws.training._graphs import ViewGraphs
-from glws.training._guard import collapse, implied_rates, imprecise
+from glws.training._guard import collapse, implied_rates, imprecise, weakly_identified
 from glws.training._host_objective import loss_on_host
 from glws.training._length import with_length
 from glws.training._meters import Meters
@@ -165,10 +165,13 @@ class Training:
         self._steps = self._step_graphs() if is_replayed else None
 
     def _step_graphs(self) -> StepGraphs | None:
-        """Where a whole step can be recorded: in one process, with all instances on the GPU, if the method says how."""
+        """Where a whole step can be recorded: in one process, with all instances on the GPU, if the method says how.
+
+        Not with learned noise, which changes in the course of training.
+        """
         instances = self.data.instances
         says_nothing = type(self.method).recording is AbstractMethod.recording
-        if says_nothing or self.world.size > 1 or not isinstance(instances, DeviceInstances):
+        if says_nothing or self.world.size > 1 or not isinstance(instances, DeviceInstances) or self.noise.data.weak:
             return None
         return StepGraphs(self.method, self._forward, self._teacher, self.views, instances.values, self.config.clip)
 
@@ -207,7 +210,8 @@ class Training:
             if not is_cut and self._evaluation is None:  # it was cut off after its last epoch
                 self._evaluation = self._evaluate(test, held_out)
         stopped_by = (stop.received or signal.SIGTERM) if is_cut else None
-        evaluation, noise = self._evaluation or Evaluation(), self.noise.learned
+        evaluation = self._evaluation or Evaluation()
+        noise = self.noise.learned if is_cut else self._concluded_noise(observer)
         return Fitted(self.model, self.history, self.warnings, self.predict, evaluation, noise, stopped_by)
 
     @property
@@ -281,8 +285,21 @@ class Training:
 
     def _learn_noise(self) -> None:
         """An M-step of the noise, by the network that is trained."""
-        self.noise.learn(replace(self.predict, model=self.model, modules=self.modules), self.world)
+        self.noise.learn(self._trained, self.world)
         self.use_noise()
+
+    def _concluded_noise(self, observer: Observer) -> LearnedNoise:
+        """The learned noise with intervals; what is weakly identified is a warning."""
+        noise = self.noise.concluded(self._trained, self.world)
+        for message in weakly_identified(noise.estimates, self.noise.from_training):
+            self.warnings.append(message)
+            observer.warned(message)
+        return noise
+
+    @property
+    def _trained(self) -> Predictor:
+        """The predictions of the network that is trained, whichever is evaluated."""
+        return replace(self.predict, model=self.model, modules=self.modules)
 
     def use_noise(self) -> None:
         """From now on the weak labels are those of the learned noise."""
@@ -361,6 +378,7 @@ class Training:
     def _row(self, test: Labeled | None, held_out: WeakDataset | None) -> Row:
         epoch = self.step // self.order.steps_per_epoch
         row: Row = {"epoch": epoch, "step": self.step, **self.meters.means()}
+        row |= self.noise.row
         row["learning_rate"] = learning_rate(self.config, (self.step - 1) / max(self.progress.num_steps, 1))
         if epoch % self.config.evaluate_every and epoch != self.num_epochs:
             return row

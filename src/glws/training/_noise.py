@@ -9,8 +9,9 @@ and the step: processes agree, and an interrupted training resumes bit for bit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 import torch
@@ -21,6 +22,7 @@ from glws.data import Groups, WeakDataset, split
 from glws.errors import DataError
 from glws.kinds import AbstractSupervision, LearnsNoise, is_learned
 from glws.training._evaluate import Predict, Predictions, posteriors_of
+from glws.training._noise_estimates import WEAK, NoiseEstimate, Predicted, intervals
 from glws.training._world import World
 
 M_STEPS = 25
@@ -36,14 +38,23 @@ KEPT_GROUPS, LEAST_SHARE, MOST_SHARE = 300, 0.1, 0.3
 FEWEST = 10
 """With fewer groups of a kind kept, its noise is learned from the training groups."""
 
+MOST_COMPARED = 1000
+"""The number of training groups that are compared with those that are kept."""
+
 Weak = tuple[AbstractSupervision, ...]
+Estimates = tuple[NoiseEstimate, ...]
+NOTHING: Mapping[str, LearnsNoise] = MappingProxyType({})
 
 
 @dataclass(frozen=True, eq=False)
 class LearnedNoise:
-    """The noise that a training has learned: for each kind that learns it, by name, its expected counts."""
+    """The noise that a training has learned: for each kind that learns it, by name, its expected counts.
+
+    `estimates` are the parameters with intervals, at the end of a training that was completed.
+    """
 
     counts: Mapping[str, Tensor] = field(default_factory=dict)
+    estimates: tuple[NoiseEstimate, ...] = ()
 
     def applied(self, data: WeakDataset) -> WeakDataset:
         """The data with the learned noise in each kind that asks for it; noise that is given stays."""
@@ -84,13 +95,13 @@ class NoiseEM:
         """What has been learned by now; before the first M-step the start."""
         return LearnedNoise({name: self.counts.get(name, prior) for name, prior in self._prior.items()})
 
-    def update(self, predictions: Callable[[Tensor], Tensor], step_size: float = 1.0) -> None:
+    def update(self, predictions: Predicted, step_size: float = 1.0) -> None:
         """EM to its end; the counts move to those that it finds by this part of the way."""
         for name, found in self.converged(predictions, self.learned).counts.items():
             before = self.counts.get(name)
             self.counts[name] = found if before is None else before + step_size * (found - before)
 
-    def converged(self, predictions: Callable[[Tensor], Tensor], noise: LearnedNoise) -> LearnedNoise:
+    def converged(self, predictions: Predicted, noise: LearnedNoise) -> LearnedNoise:
         """The noise at the end of EM."""
         for _ in range(ROUNDS):
             before, noise = noise, self.m_step(predictions, noise)
@@ -98,13 +109,37 @@ class NoiseEM:
                 break
         return noise
 
-    def m_step(self, predictions: Callable[[Tensor], Tensor], noise: LearnedNoise) -> LearnedNoise:
+    def m_step(self, predictions: Predicted, noise: LearnedNoise) -> LearnedNoise:
         """One round of EM."""
         data, total = noise.applied(self.data), dict(self._prior)
         for number, chosen, _, posterior in posteriors_of(data, predictions):
             counts = _learned(data.weak[number][chosen]).expected_counts(posterior)
             total[self._names[number]] = total[self._names[number]] + counts.double().cpu()
         return LearnedNoise(total)
+
+    @torch.no_grad()
+    def estimates(self, predictions: Predicted, by_training: Mapping[str, LearnsNoise] = NOTHING) -> Estimates:
+        """The parameters with intervals, given predictions for the instances of these groups.
+
+        `by_training` are kinds with the noise that EM finds on groups that the network was trained on.
+        """
+        learned = self.learned
+        return tuple(
+            found
+            for place, name in self._names.items()
+            for found in self._of_kind(place, name, learned, predictions, by_training.get(name))
+        )
+
+    def _of_kind(
+        self, place: int, name: str, learned: LearnedNoise, predictions: Predicted, by_training: LearnsNoise | None
+    ) -> Iterator[NoiseEstimate]:
+        weak, part = _learned(learned.relearned(self.data.weak)[place]), _only(self.data, place)
+        start, own = _learned(self.data.weak[place]).noise(), {} if by_training is None else by_training.noise()
+        found = intervals(part, weak, learned.counts[name], self._prior[name], predictions)
+        for parameter, value in weak.noise().items():
+            low, high, share = found[parameter]
+            ends = (value, low, high, start[parameter], own.get(parameter, math.nan))
+            yield NoiseEstimate(name, parameter, *ends, is_weak=share > WEAK)
 
     def _change(self, before: LearnedNoise, after: LearnedNoise) -> float:
         return max(
@@ -127,6 +162,16 @@ class NoiseLearning(NoiseEM):
         self.train, counted, self.from_training = _divided(data, seed)
         super().__init__(counted)
 
+    @property
+    def row(self) -> dict[str, float]:
+        """The present noise, for the row of an epoch."""
+        kinds = dict(zip(self._names.values(), self.learned.relearned(self.data.weak), strict=True))
+        return {
+            f"noise {name} {parameter}".replace(" ", "_"): value
+            for name, weak in kinds.items()
+            for parameter, value in _learned(weak).noise_summary().items()
+        }
+
     def is_due(self, step: int, num_steps: int) -> bool:
         """Whether an M-step follows this step: evenly spaced ones after the warm-up, and one at the end."""
         if not self.data.weak or step < math.ceil(WARM_UP * num_steps):
@@ -138,7 +183,28 @@ class NoiseLearning(NoiseEM):
     def learn(self, predict: Predict, world: World) -> None:
         """An M-step by the present predictions; all processes must take it together."""
         found = Predictions.of_members(self.data, predict, world)
-        self.update(Predictions(found.numbers, found.log_probs.double()), STEP_SIZE)
+        self.update(_in_float64(found), STEP_SIZE)
+
+    @torch.no_grad()
+    def concluded(self, predict: Predict, world: World) -> LearnedNoise:
+        """What has been learned, with intervals, and beside it what training groups alone would say."""
+        if not self.data.weak:
+            return self.learned
+        kept = _in_float64(Predictions.of_members(self.data, predict, world))
+        apart = [place for place, name in _names(self.train.weak).items() if name not in self.from_training]
+        return LearnedNoise(self.learned.counts, self.estimates(kept, self._by_training(apart, predict, world)))
+
+    def _by_training(self, places: Sequence[int], predict: Predict, world: World) -> dict[str, LearnsNoise]:
+        """The kinds with the noise that EM finds on some of the groups that the network is trained on."""
+        found: dict[str, LearnsNoise] = {}
+        for place in places:
+            name, part = _names(self.train.weak)[place], _only(self.train, place)
+            part = part.subset([torch.arange(len(part))[:MOST_COMPARED]])
+            predictions = _in_float64(Predictions.of_members(part, predict, world))
+            start = LearnedNoise({_names(part.weak)[0]: self.learned.counts[name]})
+            ended = NoiseEM(part).converged(predictions, start)
+            found[name] = _learned(ended.relearned(part.weak)[0])
+        return found
 
 
 # ---------------------------------------------------------------- the groups that are kept
@@ -212,3 +278,12 @@ def _names(weak: Sequence[AbstractSupervision]) -> dict[int, str]:
 def _learned(weak: AbstractSupervision) -> LearnsNoise:
     assert isinstance(weak, LearnsNoise)
     return weak
+
+
+def _only(data: WeakDataset, place: int) -> WeakDataset:
+    """The data with one of its kinds."""
+    return _with_parts(data, [(data.groups[place], data.weak[place])])
+
+
+def _in_float64(predictions: Predictions) -> Predictions:
+    return Predictions(predictions.numbers, predictions.log_probs.double())
