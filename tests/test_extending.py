@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from glws import cli
 from glws.data import load, read_table
@@ -22,7 +23,8 @@ from glws.errors import ConfigError, DataError
 from glws.kinds import KINDS, find_kind
 from glws.methods import METHODS, build_method
 from glws.models import MODELS, build
-from glws.training import Observer
+from glws.testing import check_supervision
+from glws.training import Observer, RunFolder
 
 PAGE = (Path(__file__).parent.parent / "docs" / "extending.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
@@ -117,6 +119,30 @@ def test_the_kind_of_the_page_works_through_every_command(
     assert len(table(here / "predictions.csv")) == 300
     assert "mostly walk" in (here / "run" / "report.html").read_text()
     assert before == KINDS
+
+
+def write_hearsay(folder: Path) -> None:
+    """Rows of two classes, and what was heard of them; a quarter of it is wrong."""
+    random = np.random.default_rng(0)
+    values = random.normal(size=600)
+    heard = (values > 0) ^ (random.random(600) < 0.25)
+    rows = [f"{value:.3f},{'yes' if each else 'no'}" for value, each in zip(values, heard, strict=True)]
+    (folder / "heard.csv").write_text("\n".join(["x,heard", *rows]) + "\n")
+    lines = ["data: heard.csv", "features: [x]", "classes: ['no', 'yes']", "kind: mypackage.hearsay:Hearsay"]
+    (folder / "heard.yaml").write_text("\n".join([*lines, "weak: {heard: heard}", "options: {wrong: learn}"]) + "\n")
+
+
+def test_the_noisy_kind_of_the_page_passes_the_checks_and_learns_its_noise(here: Path) -> None:
+    hearsay = importlib.import_module("mypackage.hearsay").Hearsay
+    weak = hearsay(torch.tensor([0, 1, 1]), torch.tensor([0.2], dtype=torch.float64))
+    assert "check_noise_is_learned_by_em" in check_supervision(weak, lengths=[1, 1, 1])
+    write_hearsay(here)
+    options = ["model.name=linear", "training.epochs=8", "training.learning_rate=0.1"]
+    glws("train", "--data", "heard.yaml", *options, "--out", "heard", "--allow-code")
+    (estimate,) = RunFolder.open(here / "heard").result()["noise"]  # type: ignore[misc]
+    assert estimate["low"] < 0.25 < estimate["high"]  # type: ignore[call-overload, index, operator]
+    glws("label", "heard", "heard.yaml", "--out", "labels.csv", "--allow-code")
+    assert len(table(here / "labels.csv")) == 600
 
 
 REFUSED = [words for words in COMMANDS if "--allow-code" in words]

@@ -15,8 +15,9 @@ from itertools import product
 import torch
 from torch import Tensor
 
+from glws.errors import DataError
 from glws.inference import Posterior
-from glws.kinds import AbstractSupervision
+from glws.kinds import AbstractSupervision, LearnsNoise
 
 EXTREMES = (1e4, -1e4, 1e30, -1e30, -math.inf, 5e-324, 3.4e38, -3.4e38)
 
@@ -347,6 +348,24 @@ def check_known_counts_hold_in_every_labeling(case: Case) -> None:
                 assert agrees, f"group {group} may have labels {labels}, unlike known_counts or known_presence"
 
 
+def check_noise_is_learned_by_em(case: Case) -> None:
+    """Kinds with noise keep it by their own `noise_counts`, and no `m_step` lowers the likelihood."""
+    weak = case.weak
+    if not isinstance(weak, LearnsNoise):
+        return
+    before, after = weak.noise(), weak.relearned(weak.noise_counts()).noise()
+    for name, value in before.items():
+        assert abs(after[name] - value) <= 1e-9, f"{name} is {value:g}, by noise_counts {after[name]:g}"
+    try:
+        learned = weak.m_step(case.infer())
+    except DataError:  # not identified, as the kind says
+        return
+    first, then = (kind.infer(case.log_probs, case.lengths).log_likelihood.double() for kind in (weak, learned))
+    possible = first > -math.inf
+    lost = float(first[possible].sum() - then[possible].sum())
+    assert lost <= 1e-6, f"a step of EM loses {lost:.3g} of the log-likelihood"
+
+
 CHECKS: tuple[Callable[[Case], None], ...] = (
     check_has_one_weak_label_for_each_group,
     check_data_check_passes,
@@ -372,5 +391,6 @@ CHECKS: tuple[Callable[[Case], None], ...] = (
     check_mode_and_samples_are_possible,
     check_entropy_is_that_of_the_labelings,
     check_known_counts_hold_in_every_labeling,
+    check_noise_is_learned_by_em,
 )
 """Every check, in a good order for implementing a new kind."""
