@@ -103,17 +103,14 @@ def test_planted_flips_of_bags_come_back() -> None:
     assert list(found.values()) == pytest.approx([0.1, 0.25], abs=0.09)  # 2.5 standard errors of 150 kept bags each
 
 
-def kept_predictions(weak: AbstractSupervision, seed: int = 0) -> tuple[NoiseEM, Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    groups = torch.arange(len(weak))[:, None]
-    log_probs = torch.randn(len(weak), weak.num_classes, generator=generator, dtype=torch.float64).log_softmax(1)
-    return NoiseEM(WeakDataset(torch.zeros(len(weak), 1), groups, weak)), log_probs
-
-
 def test_no_round_of_em_lowers_the_likelihood_times_the_prior() -> None:
+    generator = torch.Generator().manual_seed(3)
+    log_probs = (3 * torch.randn(400, 3, generator=generator, dtype=torch.float64)).log_softmax(1)
+    labels = torch.multinomial(log_probs.exp(), 1, generator=generator)[:, 0]
+    seen = NoisyLabels.from_labels(labels, TRANSITION, generator).observed
     start = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.25, 0.25, 0.5]], dtype=torch.float64)
-    weak = NoisyLabels.of(torch.randint(3, (200,), generator=torch.Generator().manual_seed(3)), start).learning(2.0)
-    em, log_probs = kept_predictions(weak)
+    weak = NoisyLabels.of(seen, start).learning(2.0)
+    em = NoiseEM(WeakDataset(torch.zeros(400, 1), torch.arange(400)[:, None], weak))
     noise, before = em.learned, -torch.inf
     for _ in range(30):
         (present,) = noise.relearned([weak])
@@ -122,6 +119,35 @@ def test_no_round_of_em_lowers_the_likelihood_times_the_prior() -> None:
         objective = float(likelihood + (2.0 * start * present.transition.log()).sum())
         assert objective >= before - 1e-12 * abs(objective)
         before, noise = objective, em.m_step(log_probs.__getitem__, noise)
+
+
+def test_noise_beyond_which_classes_are_swapped_is_not_learned() -> None:
+    """An untrained network that is mostly wrong would explain the labels best by a rate above one half."""
+    seen = torch.arange(300) % 2
+    log_probs = torch.tensor([[0.9, 0.1], [0.1, 0.9]], dtype=torch.float64).log()[1 - seen]
+    weak = NoisyLabels.symmetric(seen, 2, 0.3).learning()
+    em = NoiseEM(WeakDataset(torch.zeros(300, 1), torch.arange(300)[:, None], weak))
+    em.update(log_probs.__getitem__)
+    (estimate,) = em.estimates(log_probs.__getitem__)
+    assert estimate.value == pytest.approx(0.45)
+    assert estimate.is_weak
+
+
+def test_predictions_that_are_not_sure_yet_are_sharpened_before_they_tell_the_noise() -> None:
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.randint(2, (2000,), generator=generator)
+    seen = NoisyLabels.from_labels(labels, [[0.8, 0.2], [0.2, 0.8]], generator).observed
+    sure = torch.randn(2000, generator=generator, dtype=torch.float64).abs() * 4 * (2 * labels - 1)
+    log_probs = torch.stack([-0.2 * sure, 0.2 * sure], 1).log_softmax(1)
+    weak = NoisyLabels.symmetric(seen, 2, 0.35).learning()
+    em = NoiseEM(WeakDataset(torch.zeros(2000, 1), torch.arange(2000)[:, None], weak))
+    sharpened, plain = em.converged(log_probs.__getitem__, em.learned), em.learned
+    for _ in range(100):
+        plain = em.m_step(log_probs.__getitem__, plain)
+    found = [noise.relearned([weak])[0].noise()["rate"] for noise in (sharpened.noise, plain)]  # type: ignore[attr-defined]
+    assert sharpened.factor > 1.5
+    assert found[0] == pytest.approx(0.2, abs=0.05)
+    assert found[1] < 0.1
 
 
 def learning(seed: int = 0) -> Training:

@@ -28,8 +28,6 @@ from glws.selection import identify
 from glws.training import (
     Evaluation,
     Fitted,
-    LearnedNoise,
-    NoiseEstimate,
     RunFolder,
     in_short,
     posteriors,

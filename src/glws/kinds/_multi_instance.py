@@ -25,6 +25,7 @@ from glws.kinds._noise import (
     PRIOR,
     LearnsNoise,
     absence,
+    bounded_flip,
     changed,
     flip_counts,
     learned_flip,
@@ -207,6 +208,10 @@ class MultiInstance(LearnsNoise):
         """A rate that is rather too high."""
         return {"flip": 0.3}
 
+    def bounded(self) -> MultiInstance:
+        """A report speaks for what it says."""
+        return changed(self, flip=bounded_flip(self.flip))
+
     def noise(self, names: Names = None) -> dict[str, float]:
         """Both flip rates."""
         return dict(zip(("none reported as some", "some reported as none"), self.flip.tolist(), strict=True))
@@ -319,6 +324,10 @@ class PresentClasses(LearnsNoise):
     def relearned(self, counts: Float[Tensor, "2 2"]) -> PresentClasses:
         """With the shares of wrong reports."""
         return changed(self, flip=learned_flip(counts, self.flip))
+
+    def bounded(self) -> PresentClasses:
+        """A report speaks for what it says."""
+        return changed(self, flip=bounded_flip(self.flip))
 
     def noise(self, names: Names = None) -> dict[str, float]:
         """Both flip rates."""

@@ -31,6 +31,8 @@ PRIOR = 4.0
 """The default weight of the start, in expected counts for each truth."""
 FEW = 4
 """So many parameters have a column each in the log."""
+MOST = 0.9
+"""Learned noise stays below this share of the noise at which weak labels say nothing."""
 CERTAIN = 1e-9
 """Noise closer than this to 0 or 1 cannot be learned from."""
 
@@ -77,6 +79,13 @@ class LearnsNoise(AbstractSupervision):
     def noise_starts(cls, num_classes: int) -> Mapping[str, Any]:
         """The options of `from_columns` that give the noise, with the value that `learn` in their place starts from."""
         return {}
+
+    def bounded(self: Noisy) -> Noisy:
+        """Learned noise within bounds in which a weak label speaks for what it says: beyond them classes are swapped.
+
+        Itself by default.
+        """
+        return self
 
     @abstractmethod
     def noise(self, names: Names = None) -> dict[str, float]:
@@ -146,6 +155,30 @@ def report_counts(
 def flip_counts(flip: Float[Tensor, "2"]) -> Float[Tensor, "2 2"]:
     """Counts [truth, report] of one group of each truth, reported as these flips say."""
     return log_rates(flip).exp().double()
+
+
+def bounded_flip(flip: Float[Tensor, "2"]) -> Float[Tensor, "2"]:
+    """Flips of either truth, scaled down until reports still speak for what they say.
+
+    >>> bounded_flip(torch.tensor([0.9, 0.9])), bounded_flip(torch.tensor([0.1, 0.7]))
+    (tensor([0.4500, 0.4500]), tensor([0.1000, 0.7000]))
+    """
+    return flip * (MOST / flip.sum().clamp_min(MOST))
+
+
+def bounded_matrix(matrix: Float[Tensor, "classes classes"]) -> Float[Tensor, "classes classes"]:
+    """A matrix [truth, report], mixed with the identity until each report speaks most for its own class.
+
+    >>> bounded_matrix(torch.tensor([[0.4, 0.6], [0.1, 0.9]]))
+    tensor([[0.4, 0.6],
+            [0.1, 0.9]])
+    >>> bounded_matrix(torch.tensor([[0.2, 0.8], [0.6, 0.4]])).diagonal() > 0.5
+    tensor([True, True])
+    """
+    own = matrix.diagonal()
+    others = (matrix - torch.diag(own)).amax(0)
+    share = float(((others - MOST * own) / (others - MOST * own + MOST)).clamp_min(0).max())
+    return matrix if share == 0 else (1 - share) * matrix + share * torch.eye(len(matrix)).to(matrix)
 
 
 def learned_flip(counts: Float[Tensor, "2 2"], before: Float[Tensor, "2"]) -> Float[Tensor, "2"]:

@@ -17,7 +17,7 @@ from glws.kinds._abstract import SHARED
 from glws.kinds._arrays import Numbers, classes, rates, shares, whole_numbers
 from glws.kinds._columns import Columns, KindRequest
 from glws.kinds._fixed_size import AbstractTableKind
-from glws.kinds._noise import LearnsNoise, changed, share
+from glws.kinds._noise import MOST, LearnsNoise, bounded_matrix, changed, share
 from glws.kinds._wording import Names, called
 
 LEARNED_FROM = 0.7
@@ -151,6 +151,14 @@ class NoisyLabels(AbstractTableKind, LearnsNoise):
         """A rate that is rather too high; the true class stays the most likely one."""
         rate = LEARNED_FROM * (num_classes - 1) / max(num_classes, 1)
         return {"rate": rate, "transition": symmetric_matrix(rate, num_classes)}
+
+    def bounded(self) -> NoisyLabels:
+        """Each observed class speaks most for itself."""
+        if not self.is_symmetric:
+            return changed(self, transition=bounded_matrix(self.transition))
+        most = MOST * (self.num_classes - 1) / max(self.num_classes, 1)
+        wrong = min(1 - float(self.transition[0, 0]), most)
+        return changed(self, transition=symmetric_matrix(wrong, self.num_classes).to(self.transition))
 
     def noise(self, names: Names = None) -> dict[str, float]:
         """The rate of symmetric noise, or each entry of T outside of its diagonal."""

@@ -19,6 +19,7 @@ from glws.kinds._fixed_size import AbstractFixedSize
 from glws.kinds._narrowing import Narrowed, by_agreement
 from glws.kinds._noise import (
     LearnsNoise,
+    bounded_flip,
     changed,
     flip_counts,
     learned_flip,
@@ -113,6 +114,10 @@ class PairSimilarity(AbstractFixedSize, LearnsNoise):
     def noise_starts(cls, num_classes: int) -> dict[str, float]:
         """A rate that is rather too high."""
         return {"flip": 0.3}
+
+    def bounded(self) -> PairSimilarity:
+        """A report speaks for what it says."""
+        return changed(self, flip=bounded_flip(self.flip))
 
     def noise(self, names: Names = None) -> dict[str, float]:
         """Both flip rates."""

@@ -18,7 +18,7 @@ from glws.kinds._abstract import SHARED
 from glws.kinds._arrays import Numbers, classes, flags, rates, refuse, shares
 from glws.kinds._columns import Columns, KindRequest
 from glws.kinds._fixed_size import AbstractTableKind
-from glws.kinds._noise import LearnsNoise, changed, share
+from glws.kinds._noise import MOST, LearnsNoise, bounded_matrix, changed, share
 from glws.kinds._wording import Names, called, listed
 
 MASK = "a row for each instance with true or false for each class, no class numbers"
@@ -130,6 +130,11 @@ class PartialLabels(AbstractTableKind, LearnsNoise):
         """A rate that is rather too high."""
         return {"miss_rate": 0.3}
 
+    def bounded(self) -> PartialLabels:
+        """A set speaks for its classes."""
+        most = MOST * (1 - self.candidates.double().mean())
+        return changed(self, miss_rate=self.miss_rate.minimum(most)) if len(self) else self
+
     def noise(self, names: Names = None) -> dict[str, float]:
         """The miss rate."""
         return {"miss rate": float(self.miss_rate)}
@@ -209,6 +214,10 @@ class NoisyCandidates(AbstractTableKind, LearnsNoise):
     def relearned(self, counts: Float[Tensor, "classes classes_and_one"]) -> NoisyCandidates:
         """With the shares of each true class."""
         return changed(self, inclusion=share(counts[:, :-1], counts[:, -1:], self.inclusion))
+
+    def bounded(self) -> NoisyCandidates:
+        """Each class in a set speaks most for itself."""
+        return changed(self, inclusion=bounded_matrix(self.inclusion))
 
     def noise(self, names: Names = None) -> dict[str, float]:
         """Each entry of T."""

@@ -15,7 +15,7 @@ from glws.kinds._abstract import SHARED
 from glws.kinds._arrays import Numbers, classes, rates, true_labels
 from glws.kinds._columns import Columns, KindRequest
 from glws.kinds._fixed_size import AbstractTableKind
-from glws.kinds._noise import LearnsNoise, changed, likelihood_share, possible_groups, share
+from glws.kinds._noise import MOST, LearnsNoise, changed, likelihood_share, possible_groups, share
 from glws.kinds._wording import Names
 
 
@@ -105,6 +105,10 @@ class Triplets(AbstractTableKind, LearnsNoise):
     def noise_starts(cls, num_classes: int) -> dict[str, float]:
         """A rate that is rather too high."""
         return {"flip": 0.3}
+
+    def bounded(self) -> Triplets:
+        """An answer speaks for what it says."""
+        return changed(self, flip=self.flip.clamp_max(MOST / 2))
 
     def noise(self, names: Names = None) -> dict[str, float]:
         """The flip rate."""

@@ -22,7 +22,15 @@ from glws.data import Groups, WeakDataset, split
 from glws.errors import DataError
 from glws.kinds import AbstractSupervision, LearnsNoise, is_learned
 from glws.training._evaluate import Predict, Predictions, posteriors_of
-from glws.training._noise_estimates import WEAK, NoiseEstimate, Predicted, intervals
+from glws.training._noise_estimates import (
+    SHARPNESS,
+    WEAK,
+    NoiseEstimate,
+    Predicted,
+    intervals,
+    score_of_sharpness,
+    tempered,
+)
 from glws.training._world import World
 
 M_STEPS = 25
@@ -33,6 +41,8 @@ STEP_SIZE = 0.5
 """How far the expected counts move to those of the present predictions in one M-step."""
 ROUNDS, SETTLED = 50, 1e-4
 """EM for fixed predictions ends after so many rounds, or when no parameter changes by more than this."""
+LONGEST = 0.5
+"""The longest step of the logarithm of the sharpness."""
 KEPT_GROUPS, LEAST_SHARE, MOST_SHARE = 300, 0.1, 0.3
 """The number of groups that are kept for the noise, within these shares of all."""
 FEWEST = 10
@@ -73,7 +83,14 @@ class LearnedNoise:
                 f"the noise of {name} is to be learned, but training has learned that of other weak labels ({known}); "
                 "give the noise of this data as numbers"
             )
-        return weak.relearned(counts)
+        return weak.relearned(counts).bounded()
+
+
+class Sharpened(NamedTuple):
+    """Learned noise, and the factor of the logits of the predictions that goes with it."""
+
+    noise: LearnedNoise
+    factor: float
 
 
 class NoiseEM:
@@ -97,25 +114,38 @@ class NoiseEM:
 
     def update(self, predictions: Predicted, step_size: float = 1.0) -> None:
         """EM to its end; the counts move to those that it finds by this part of the way."""
-        for name, found in self.converged(predictions, self.learned).counts.items():
+        for name, found in self.converged(predictions, self.learned).noise.counts.items():
             before = self.counts.get(name)
             self.counts[name] = found if before is None else before + step_size * (found - before)
 
-    def converged(self, predictions: Predicted, noise: LearnedNoise) -> LearnedNoise:
-        """The noise at the end of EM."""
+    def converged(self, predictions: Predicted, noise: LearnedNoise) -> Sharpened:
+        """The noise at the end of EM, and how much sharper than the predictions those are that explain it best.
+
+        The sharpness is a factor of the logits, its logarithm normal around 0 with deviation `SHARPNESS`. It is learned
+        along, by the scores of the groups: predictions that are not sure yet would leave too little for the noise.
+        """
+        factor = 0.0
         for _ in range(ROUNDS):
-            before, noise = noise, self.m_step(predictions, noise)
-            if self._change(before, noise) < SETTLED:
+            before, (noise, step) = noise, self._round(tempered(predictions, math.exp(factor)), noise, factor)
+            factor += step
+            if abs(step) < SETTLED and self._change(before, noise) < SETTLED:
                 break
-        return noise
+        return Sharpened(noise, math.exp(factor))
 
     def m_step(self, predictions: Predicted, noise: LearnedNoise) -> LearnedNoise:
-        """One round of EM."""
+        """One round of EM for the noise."""
+        return self._round(predictions, noise, 0.0)[0]
+
+    def _round(self, predictions: Predicted, noise: LearnedNoise, factor: float) -> tuple[LearnedNoise, float]:
+        """The noise that the posteriors suggest, and a step of the logarithm of the sharpness."""
         data, total = noise.applied(self.data), dict(self._prior)
+        score, information = -factor / SHARPNESS**2, SHARPNESS**-2
         for number, chosen, _, posterior in posteriors_of(data, predictions):
             counts = _learned(data.weak[number][chosen]).expected_counts(posterior)
             total[self._names[number]] = total[self._names[number]] + counts.double().cpu()
-        return LearnedNoise(total)
+            own = score_of_sharpness(posterior)
+            score, information = score + float(own.sum()), information + float(own.square().sum())
+        return LearnedNoise(total), max(-LONGEST, min(LONGEST, score / information))
 
     @torch.no_grad()
     def estimates(self, predictions: Predicted, by_training: Mapping[str, LearnsNoise] = NOTHING) -> Estimates:
@@ -124,6 +154,7 @@ class NoiseEM:
         `by_training` are kinds with the noise that EM finds on groups that the network was trained on.
         """
         learned = self.learned
+        predictions = tempered(predictions, self.converged(predictions, learned).factor)
         return tuple(
             found
             for place, name in self._names.items()
@@ -135,11 +166,12 @@ class NoiseEM:
     ) -> Iterator[NoiseEstimate]:
         weak, part = _learned(learned.relearned(self.data.weak)[place]), _only(self.data, place)
         start, own = _learned(self.data.weak[place]).noise(), {} if by_training is None else by_training.noise()
+        is_at_bound = not _agree(weak.relearned(learned.counts[name]), weak)
         found = intervals(part, weak, learned.counts[name], self._prior[name], predictions)
         for parameter, value in weak.noise().items():
             low, high, share = found[parameter]
             ends = (value, low, high, start[parameter], own.get(parameter, math.nan))
-            yield NoiseEstimate(name, parameter, *ends, is_weak=share > WEAK)
+            yield NoiseEstimate(name, parameter, *ends, is_weak=share > WEAK or is_at_bound)
 
     def _change(self, before: LearnedNoise, after: LearnedNoise) -> float:
         return max(
@@ -203,7 +235,7 @@ class NoiseLearning(NoiseEM):
             predictions = _in_float64(Predictions.of_members(part, predict, world))
             start = LearnedNoise({_names(part.weak)[0]: self.learned.counts[name]})
             ended = NoiseEM(part).converged(predictions, start)
-            found[name] = _learned(ended.relearned(part.weak)[0])
+            found[name] = _learned(ended.noise.relearned(part.weak)[0])
         return found
 
 
@@ -273,6 +305,12 @@ def _names(weak: Sequence[AbstractSupervision]) -> dict[int, str]:
             same = sum(name.partition(" ")[0] == kind for name in names.values())
             names[place] = f"{kind} {same + 1}" if same else kind
     return names
+
+
+def _agree(one: LearnsNoise, other: LearnsNoise) -> bool:
+    return all(
+        math.isclose(a, b, abs_tol=1e-9) for a, b in zip(one.noise().values(), other.noise().values(), strict=True)
+    )
 
 
 def _learned(weak: AbstractSupervision) -> LearnsNoise:

@@ -19,6 +19,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from glws.data import WeakDataset
+from glws.inference import Posterior, padding_mask
 from glws.kinds import LearnsNoise
 from glws.training._evaluate import posteriors_of
 
@@ -112,8 +113,8 @@ def _score(
     columns = []
     for step in STEP * torch.eye(cells, dtype=torch.float64):
         columns.append([_likelihoods(data, moved(sign * step), predicted) for sign in (1, -1)])
-    tempered = [_tempered(predicted, math.exp(sign * STEP)) for sign in (1, -1)]
-    columns.append([_likelihoods(data, moved(here), each) for each in tempered])
+    sharper = [tempered(predicted, math.exp(sign * STEP)) for sign in (1, -1)]
+    columns.append([_likelihoods(data, moved(here), each) for each in sharper])
     found = torch.stack([(up - down) / (2 * STEP) for up, down in columns], 1)
     return found[found.isfinite().all(1)]
 
@@ -132,5 +133,17 @@ def _likelihoods(data: WeakDataset, weak: LearnsNoise, predicted: Predicted) -> 
     return torch.cat([answer.log_likelihood.double() for *_, answer in answers])
 
 
-def _tempered(predicted: Predicted, factor: float) -> Predicted:
+def tempered(predicted: Predicted, factor: float) -> Predicted:
+    """Predictions whose logits are multiplied by a factor: above 1 they are surer."""
     return lambda numbers: (factor * predicted(numbers)).log_softmax(-1)
+
+
+def score_of_sharpness(posterior: Posterior) -> Float[Tensor, "groups"]:
+    """The derivative of log p(w | x) of each group by the logarithm of a factor of the logits: Σ (q - p) log p.
+
+    0 in impossible groups.
+    """
+    log_probs = posterior.potentials.double()
+    moved = (posterior.marginals.double() - log_probs.exp()) * log_probs
+    real = padding_mask(log_probs, posterior.lengths) & ~posterior.impossible[:, None]
+    return torch.where(real, moved.nan_to_num(0.0).sum(2), 0.0).sum(1)
