@@ -78,6 +78,13 @@ KINDS: dict[str, tuple[AbstractSupervision, list[int]]] = {
     "counts within one": (Proportions.around([2, 0], within=1), [4, 3]),
     "noisy counts": (NoisyProportions.of([2, -1, 6], scale=0.8), [4, 2, 3]),
     "noisy totals": (NoisyProportions.of([1.6, -0.3], 1.5, "laplace", counted=[0, 1], num_classes=3), [3, 2]),
+    "noisy counts of a privacy system": (NoisyProportions.of([2.4, -1.7], kernel="gaussian", scale=1.2), [4, 2]),
+    "clipped counts": (NoisyProportions.of([0, 2.5, 4], epsilon=0.7, kernel="laplace", clip=[0, 4]), [4, 2, 3]),
+    "whole counts, clipped": (NoisyProportions.of([0, 3, 1], epsilon=1.1, clip=[0, 3]), [4, 2, 3]),
+    "rounded and clipped counts": (
+        NoisyProportions.of([0, 2, 7], scale=0.9, kernel="gaussian", rounded=True, clip=[0, None]),
+        [4, 2, 3],
+    ),
     "class counts": (ClassCounts.of([[1, 0, 2], [0, 4, 0], [1, 1, 0]]), [3, 4, 2]),
     "class counts of four": (ClassCounts.of([[1, 1, 0, 1]]).solved_by("exact"), [3]),
     "unlabeled, hard": (Unlabeled.of([0.4, 0.7, 0.0], "hard"), [4, 3, 2]),

@@ -35,7 +35,10 @@ from glws.kinds._wording import Names, called, of_classes
 Method = Literal["auto", "exact", "tilted"]
 """How counts of several classes are answered; see `ClassCounts`."""
 METHODS = ("auto", "exact", "tilted")
-COUNTS = "one whole count for each group; shares are Proportions.from_shares, counts of every class ClassCounts.of"
+COUNTS = (
+    "one whole count for each group; shares are Proportions.from_shares, counts of every class ClassCounts.of, counts "
+    "with noise NoisyProportions.of"
+)
 """What to write instead of numbers that are no counts."""
 
 

@@ -167,7 +167,8 @@ class RowBatch:
         found = self.numbers(column)
         gaps = np.isnan(found)
         wrong = ~gaps & ((found != np.round(found)) | (found < least) | (np.abs(found) >= 2**53))
-        self._refuse_value(column, wrong, f"must be a whole number from {least} on")
+        hint = "; of counts with noise the kind is noisy_proportions, as in options: {mechanism: laplace, epsilon: 1}"
+        self._refuse_value(column, wrong, f"must be a whole number from {least} on", hint)
         return np.where(gaps, least - 1, found).astype(np.int64)
 
     def between(self, column: str, low: float, high: float) -> NDArray[np.float64]:
@@ -183,10 +184,10 @@ class RowBatch:
         self._refuse_value(column, wrong, f"must be {allowed[0]} or {allowed[1]}")
         return np.where(np.isnan(found), -1, found).astype(np.int64)
 
-    def _refuse_value(self, column: str, wrong: NDArray[np.bool_], expectation: str) -> None:
+    def _refuse_value(self, column: str, wrong: NDArray[np.bool_], expectation: str, hint: str = "") -> None:
         cells = self.cells[column]
         self.refuse(
-            rows_with_any(wrong), lambda row: f"column {column} {expectation}, found {shown(cells.values[row])}"
+            rows_with_any(wrong), lambda row: f"column {column} {expectation}, found {shown(cells.values[row])}{hint}"
         )
 
     def flags(self, column: str) -> NDArray[np.int64]:
