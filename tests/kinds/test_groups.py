@@ -460,7 +460,7 @@ def test_a_group_that_nothing_satisfies_is_named(weak: object, lengths: list[int
         (lambda: NoisyProportions.of([1], scale=0.0), "scale must be above 0, found 0"),
         (
             lambda: NoisyProportions.of([1], 1.0, "normal"),
-            "kernel must be one of geometric, laplace, gaussian, found 'normal'",
+            "geometric, laplace, gaussian, found 'normal'",
         ),
         (lambda: NoisyProportions.of([1.5], 1.0), r"group 0: observed must be whole numbers, found 1\.5"),
         (lambda: UnlabeledClasses.of([[0.5, 0.4]]), r"group 0: a prior sums to 1, found \(0\.5, 0\.4\)"),
