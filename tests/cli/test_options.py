@@ -17,6 +17,7 @@ COMMANDS = {
     "report": "RUN --out",
     "explain": "TEXT --classes --length --probs --out",
     "doctor": "DATA --json --allow-code",
+    "votes": "FILE --out --item --annotator --label --classes --form --abstentions --temper --ask",
     "data": "ACTION NAME --folder",
     "methods": "",
 }

@@ -19,6 +19,7 @@ from glws.cli._methods import methods
 from glws.cli._progress import watching as watching
 from glws.cli._report import report
 from glws.cli._train import train
+from glws.cli._votes import votes
 
 COMMANDS: list[tuple[str, Callable[..., Any]]] = [
     ("train", train),
@@ -27,6 +28,7 @@ COMMANDS: list[tuple[str, Callable[..., Any]]] = [
     ("report", report),
     ("explain", explain),
     ("doctor", doctor),
+    ("votes", votes),
     ("data", data),
     ("methods", methods),
 ]

@@ -25,7 +25,7 @@ def predict(run: Run, data: Data = None, out: Out = Path("predictions.parquet"),
     _check(run, data, out)
     from glws.experiment import FinishedRun
 
-    _write(FinishedRun.open(run, allow_code).predict(data, allow_code, _warn), out)
+    write_columns(FinishedRun.open(run, allow_code).predict(data, allow_code, _warn), out)
 
 
 def label(run: Run, data: Data = None, out: Out = Path("labels.parquet"), allow_code: AllowCode = False) -> None:
@@ -34,7 +34,7 @@ def label(run: Run, data: Data = None, out: Out = Path("labels.parquet"), allow_
     from glws.experiment import FinishedRun
 
     columns = FinishedRun.open(run, allow_code).label(data, allow_code, _warn)
-    _write(columns, out)
+    write_columns(columns, out)
     unlabeled = int((columns["label"] == "").sum())
     if unlabeled:
         typer.echo(
@@ -57,7 +57,8 @@ def _warn(line: str) -> None:
     typer.echo(f"glws: warning: {line}", err=True)
 
 
-def _write(columns: dict[str, Any], out: Path) -> None:
+def write_columns(columns: dict[str, Any], out: Path) -> None:
+    """Writes a table and says so."""
     import io
 
     import pyarrow

@@ -34,9 +34,11 @@ from glws.data.tables import DataHash as DataHash
 from glws.data.tables import Description as Description
 from glws.data.tables import Schema as Schema
 from glws.data.tables import Table as Table
+from glws.data.tables import VoteTable as VoteTable
 from glws.data.tables import WeakBlock as WeakBlock
 from glws.data.tables import read_description as read_description
 from glws.data.tables import read_table as read_table
+from glws.data.tables import read_votes as read_votes
 from glws.data.tables import table as table
 from glws.data.tables._description import read_yaml as read_yaml
 from glws.data.tables._encoded import EncodedInstances as EncodedInstances

@@ -98,7 +98,7 @@ class Votes(AbstractTableKind, LearnsNoise):
 
         Every source has this accuracy until more is learned: one number, or one for each source.
         """
-        matrix = classes_or_unknown(votes, "votes", num_classes, 2, "rows are instances, columns sources").numpy()
+        matrix = _matrix(votes, num_classes)
         items, sources = np.nonzero(matrix >= 0)
         said = sources * num_classes + matrix[items, sources]
         return cls._of_sorted(
@@ -134,7 +134,7 @@ class Votes(AbstractTableKind, LearnsNoise):
     ) -> Votes:
         """From one entry for each vote: the number of its item, of its source, and of its class, in any order.
 
-        `labels` [votes, classes] are sets or scores. `glws.kinds.read_votes` numbers names of any type.
+        `labels` [votes, classes] are sets or scores. `glws.data.read_votes` numbers names of any type.
         """
         from glws.kinds._vote_kernels import sort_by_item
 
@@ -445,6 +445,14 @@ class Votes(AbstractTableKind, LearnsNoise):
         index = torch.tensor([numbers.setdefault(key, len(numbers)) for key in keys], dtype=torch.int64)
         first = torch.full((len(numbers),), len(keys)).scatter_reduce_(0, index, torch.arange(len(keys)), "amin")
         return first, index
+
+
+def _matrix(votes: Numbers, num_classes: int) -> NDArray[Any]:
+    """A matrix of class numbers and -1; whole numbers are taken as they are, without a copy."""
+    given = votes.cpu().numpy() if isinstance(votes, Tensor) else np.asarray(votes)
+    if given.ndim == 2 and given.dtype.kind == "i" and given.size and given.min() >= -1 and given.max() < num_classes:
+        return given
+    return classes_or_unknown(votes, "votes", num_classes, 2, "rows are instances, columns sources").numpy()
 
 
 def _offsets(items: NDArray[Any], num_items: int) -> NDArray[np.int64]:

@@ -11,3 +11,5 @@ from glws.data.tables._schema import Column as Column
 from glws.data.tables._schema import Schema as Schema
 from glws.data.tables._table import Table as Table
 from glws.data.tables._table import WeakBlock as WeakBlock
+from glws.data.tables._votes_file import VoteTable as VoteTable
+from glws.data.tables._votes_file import read_votes as read_votes
