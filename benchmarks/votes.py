@@ -74,7 +74,7 @@ def ours(path: Path) -> tuple[dict[str, str], float]:
 
 
 def measured_peers(path: Path, python: str | None, chosen: str) -> list[dict[str, Any]]:
-    """What crowd-kit says of the same file."""
+    """The labels of crowd-kit for the same file."""
     if python is None:
         return []
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": ""}
