@@ -21,6 +21,7 @@ from glws.data._split import not_held_out as not_held_out
 from glws.data._split import split as split
 from glws.data.augment import Views as Views
 from glws.data.augment import views as views
+from glws.data.slides import SlideFeatures as SlideFeatures
 from glws.data.sources import SOURCES as SOURCES
 from glws.data.sources import ClassSplit as ClassSplit
 from glws.data.sources import ImageFiles as ImageFiles

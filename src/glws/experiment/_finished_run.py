@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from glws._aliases import Report, silent
-from glws.data import Groups, Schema, augment, instance_shape, read_table
+from glws.data import Schema, augment, instance_shape, read_table
 from glws.data.augment import AUGMENTATIONS
 from glws.data.tables import read_description
 from glws.errors import CheckpointError, DataError, RunError
@@ -81,8 +80,7 @@ class FinishedRun(NamedTuple):
             self.check(found.classes, found.feature_names)
             ids = found.ids
             instances, rows = found.instances(self.scaling), np.argsort(np.argsort(found.row_numbers))
-            blocks = found.blocks
-            groups = [Groups(torch.from_numpy(block.offsets), torch.from_numpy(block.members)) for block in blocks]
+            groups = found.groups()
         predictor = self.predictor(instance_shape(instances), allow_code, report)
         return prediction_columns(predictor, instances, groups, rows, self.classes, ids, bags)
 

@@ -33,6 +33,8 @@ class TrainingConfig:
     most steps; the others go round more than once. What is left open (null) is chosen for the data when training begins
     (`glws.training._length`): about 1,000 steps in 20 to 100 epochs, about 128 instances of each kind in a step; larger
     steps and fewer epochs for large data.
+    `step_instances` is a number of instances instead: a step has as many groups as have about so many, and at least
+    one. It is the default for slides.
     `optimizer`: "adamw" decays weights apart from the gradient; "adam" and "sgd" add `weight_decay` times the weight to
     it. `betas` are those of both kinds of Adam, `momentum` and `nesterov` those of SGD. Biases and other parameters of
     one axis, such as those of batch norm, are not decayed unless `decay_biases` says so.
@@ -57,6 +59,7 @@ class TrainingConfig:
 
     epochs: int | None = checked(None, nothing_or(whole(1)))
     batch_size: int | tuple[int, ...] | None = checked(None, nothing_or(either(whole(1), several(whole(1)))))
+    step_instances: int | None = checked(None, nothing_or(whole(1)))
     optimizer: Literal["adamw", "adam", "sgd"] = checked("adamw", one_of("adamw", "adam", "sgd"))
     learning_rate: float = checked(1e-3, real(0, above=True))
     weight_decay: float = checked(1e-4, real(0))

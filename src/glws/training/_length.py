@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from glws.data import WeakDataset
 from glws.training._config import TrainingConfig
-from glws.training._order import Order
+from glws.training._order import BudgetOrder, Order
 
 STEPS = 1000
 """The default number of steps, within the limits on epochs."""
@@ -31,8 +31,10 @@ def with_length(config: TrainingConfig, data: WeakDataset) -> TrainingConfig:
     >>> config.epochs, config.batch_size
     (100, (13,))
     """
-    order = Order.of(data, config.batch_size, config.seed)
+    order = Order.of(data, config.batch_size, config.seed, config.step_instances)
     chosen = replace(config, batch_size=order.batch) if config.batch_size is None else config
+    if isinstance(order, BudgetOrder):
+        chosen = replace(config, step_instances=order.step_instances)
     return chosen if config.epochs is not None else replace(chosen, epochs=_epochs(order, data))
 
 

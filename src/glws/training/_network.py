@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
+from functools import cached_property
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim.swa_utils import update_bn
+from torch.utils.checkpoint import checkpoint
 
 from glws.methods import Outputs
 from glws.training._config import TrainingConfig
@@ -21,6 +23,10 @@ from glws.training._graphs import NetworkGraphs
 from glws.training._world import World
 
 Module = TypeVar("Module", bound=nn.Module)
+
+
+ROWS_AT_ONCE = 8192
+"""A network computes more rows than this piece by piece, and again in the backward pass."""
 
 
 class WithFeatures(nn.Module):
@@ -95,10 +101,26 @@ class Forward:
 
     def _eager_step(self, instances: Tensor, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         with self._precision():
+            if len(instances) > ROWS_AT_ONCE and not weights and not self._mixes_rows:
+                return self._piece_by_piece(instances)
             answers: tuple[Tensor, Tensor] = (
                 functional_call(self.call, dict(weights), (instances,)) if weights else self.call(instances)
             )
             return answers
+
+    @cached_property
+    def _mixes_rows(self) -> bool:
+        """Whether a row's output depends on the other rows, by batch norm."""
+        return any(isinstance(module, _BatchNorm) for module in self.model.modules())
+
+    def _piece_by_piece(self, instances: Tensor) -> tuple[Tensor, Tensor]:
+        """The outputs of many rows; activations are computed again in the backward pass, a piece at a time."""
+        found = [
+            checkpoint(self.call, piece, use_reentrant=False) if torch.is_grad_enabled() else self.call(piece)
+            for piece in torch.split(instances, ROWS_AT_ONCE)
+        ]
+        logits, features = (torch.cat(values) for values in zip(*found, strict=True))
+        return logits, features
 
     def _precision(self) -> AbstractContextManager[Any]:
         # Weights are cast again in each call: a graph must not keep an earlier cast.

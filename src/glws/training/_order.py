@@ -38,8 +38,22 @@ class Order:
     seed: int
 
     @classmethod
-    def of(cls, data: WeakDataset, batch_size: int | Sequence[int] | None, seed: int) -> Order:
-        """The order for a data set; the default batch size of each kind is `usual_batch`."""
+    def of(
+        cls,
+        data: WeakDataset,
+        batch_size: int | Sequence[int] | None,
+        seed: int,
+        step_instances: int | None = None,
+    ) -> Order:
+        """The order for a data set; the default batch size of each kind is `usual_batch`.
+
+        With `step_instances` there are as many groups in a step as have about so many instances (`BudgetOrder`). That
+        is the default for instances that ask for it, as those of slides do.
+        """
+        if step_instances is None and batch_size is None:
+            step_instances = getattr(data.instances, "step_instances", None)
+        if step_instances is not None:
+            return BudgetOrder.for_groups(data, batch_size, seed, step_instances)
         sizes = tuple(len(groups) for groups in data.groups)
         if batch_size is None:
             return cls(sizes, tuple(usual_batch(groups) for groups in data.groups), seed)
@@ -72,6 +86,48 @@ class Order:
         passes = range(first // size, (first + batch - 1) // size + 1)
         through = torch.cat([_permutation(self.seed, kind, number, size) for number in passes])
         return through[first - passes[0] * size :][:batch]
+
+
+@dataclass(frozen=True)
+class BudgetOrder(Order):
+    """Steps of about equally many instances, at least one group each: large groups are in small company.
+
+    >>> order = BudgetOrder((4,), (2,), 0, lengths=(30, 10, 10, 10), steps=2)
+    >>> sorted(sum(order.lengths[group] for group in order.groups(0, step)[0]) for step in range(2))
+    [30, 30]
+    """
+
+    lengths: tuple[int, ...] = ()
+    steps: int = 1
+    step_instances: int = 1
+
+    @classmethod
+    def for_groups(
+        cls, data: WeakDataset, batch_size: int | Sequence[int] | None, seed: int, step_instances: int
+    ) -> BudgetOrder:
+        """For a data set of one kind: as many steps as it takes."""
+        if len(data.groups) != 1 or batch_size is not None:
+            what = f"{len(data.groups)} kinds of weak labels" if len(data.groups) != 1 else "a batch size"
+            raise ConfigError(f"`training.step_instances` is for one kind, without `batch_size`. Got {what}.")
+        lengths = tuple(data.groups[0].lengths.tolist())
+        steps = min(max(math.ceil(sum(lengths) / step_instances), 1), len(lengths))
+        return cls((len(lengths),), (math.ceil(len(lengths) / max(steps, 1)),), seed, lengths, steps, step_instances)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Number of steps: all instances divided by the budget."""
+        return self.steps
+
+    def _chosen(self, kind: int, epoch: int, step: int) -> Int[Tensor, "chosen"]:
+        """The part of the epoch's permutation that ends where the step's share of the instances does."""
+        permuted = _permutation(self.seed, kind, epoch, self.sizes[kind])
+        ends = torch.tensor(self.lengths)[permuted].cumsum(0)
+        wanted = torch.arange(1, self.steps) * int(ends[-1]) // self.steps
+        cuts, first = torch.searchsorted(ends, wanted, right=True), torch.arange(1, self.steps)
+        if len(cuts):  # at least one group in every step
+            cuts = (cuts - first).clamp(0, self.sizes[kind] - self.steps).cummax(0).values + first
+        edges = [0, *cuts.tolist(), self.sizes[kind]]
+        return permuted[edges[step] : edges[step + 1]]
 
 
 def usual_batch(groups: Groups) -> int:

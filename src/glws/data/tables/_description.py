@@ -14,7 +14,7 @@ from glws._optional import needed
 from glws.data.tables._schema import checked_types
 from glws.errors import DataError, FileError
 
-TOP_KEYS = ("data", "separator", "decimal", "features", "columns", "id", "classes", "label", "blocks")
+TOP_KEYS = ("data", "slides", "separator", "decimal", "features", "columns", "id", "classes", "label", "blocks")
 BLOCK_KEYS = ("kind", "group", "weak", "missing", "options")
 IMAGE_KEYS = ("image", "size")
 MAX_BYTES, MAX_DEPTH, MAX_DIGITS = 1 << 20, 20, 100
@@ -57,6 +57,7 @@ class Description:
     decimal: str | None = None
     columns: Mapping[str, Any] = field(default_factory=dict)
     ids: tuple[str, ...] = ()
+    slides: Path | None = None
 
 
 def read_description(source: str | os.PathLike[str] | Mapping[str, Any]) -> Description:
@@ -142,10 +143,11 @@ def _check_nodes(yaml: Any, node: Any) -> None:
 
 def _described(content: Mapping[str, Any], folder: Path) -> Description:
     check_known(content, (*TOP_KEYS, *BLOCK_KEYS), "key")
+    content = _with_slides(content)
     for key in ("data", "features", "classes"):
         if key not in content:
             raise DataError(f"the key {key} is missing")
-    features, image, size = _features(content["features"])
+    features, image, size = ((), None, 224) if "slides" in content else _features(content["features"])
     return Description(
         data=folder / _text(content, "data"),
         features=features,
@@ -158,7 +160,22 @@ def _described(content: Mapping[str, Any], folder: Path) -> Description:
         decimal=_character(content, "decimal"),
         columns=_types(content.get("columns") or {}),
         ids=_ids(content.get("id") or ()),
+        slides=folder / _text(content, "slides") if "slides" in content else None,
     )
+
+
+def _with_slides(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The description of slides with what goes without saying: their features, and that labels are of whole slides."""
+    if "slides" not in content:
+        return content
+    for key in ("features", "columns", "id", "label", "blocks"):
+        if key in content:
+            raise DataError(f"{key} has no meaning for slides: their files have the features, and labels are of slides")
+    if "data" not in content:
+        if "weak" in content:
+            raise DataError("the key data is missing: the table with the labels of the slides")
+        return {**content, "data": content["slides"], "features": "features"}
+    return {"kind": "multi_instance", **content, "features": "features"}
 
 
 def _features(value: Any) -> tuple[tuple[str, ...], str | None, int]:

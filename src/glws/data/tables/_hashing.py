@@ -18,8 +18,8 @@ from glws.data.tables._description import BlockDescription, Description
 
 ROWS_IN_BLOCK = 4096
 DIGEST_BYTES = 32
-ITSELF = "data"
-"""The field of a description that is not hashed: a file that was moved has the same content."""
+ITSELF = ("data", "slides")
+"""Fields of a description that are not hashed: a file that was moved has the same content."""
 
 
 class DataHash(NamedTuple):
@@ -186,7 +186,7 @@ def _said(about: Description | BlockDescription) -> dict[str, Any]:
     found = {}
     for item in fields(about):
         value = getattr(about, item.name)
-        if item.name != ITSELF and value != _default(item):
+        if item.name not in ITSELF and value != _default(item):
             is_blocks = item.name == "blocks"
             found[item.name] = [_said(block) for block in value] if is_blocks else value
     return found

@@ -28,6 +28,7 @@ from glws.data.tables._inference import MixedColumn, infer_schema, place_of
 from glws.data.tables._parquet_file import ParquetFile
 from glws.data.tables._schema import Schema
 from glws.data.tables._shard import Shard, shard_bounds
+from glws.data.tables._slides import read_slides
 from glws.data.tables._table import Table
 from glws.data.tables._table_file import AbstractTableFile, Stack
 from glws.errors import DataError
@@ -68,9 +69,21 @@ def read_table(
     all numbers, the table has a `schema`, inferred from all rows; `schema` is that of an earlier table, to read new
     rows in the same way.
 
+    Slides are a folder of files, each with `features` [patches, width], and a table with a row for each:
+
+        slides: features/                   # .h5 (CLAM, TRIDENT), .pt, .npy
+        data: labels.csv                    # without it, all slides of the folder without labels
+        classes: [normal, tumor]
+        weak: {present: diagnosis}          # group: the column with their names, slide or slide_id by default
+
     With `allow_code` a kind may be a class of your own, as `package.module:Class` (docs/extending.md).
     """
     about = read_description(source)
+    if about.slides is not None:
+        if not about.blocks:
+            return read_slides(about, None)
+        with open_table(about) as file:
+            return read_slides(about, file, allow_code)
     with open_table(about) as file:
         return read_from(file, about, part, allow_code, schema)
 

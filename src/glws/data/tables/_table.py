@@ -17,6 +17,7 @@ from glws.data._columns import lost_values
 from glws.data._dataset import Instances, TensorInstances, WeakDataset
 from glws.data._groups import Groups
 from glws.data._scaling import Scaling, itself, scaled, scaling_of
+from glws.data.slides import SlideFeatures
 from glws.data.sources._images import ImageFiles
 from glws.data.tables._encoded import EncodedInstances, schema_scaling
 from glws.data.tables._hashing import DataHash, TableHash
@@ -68,12 +69,13 @@ class Table:
     cells), and `texts` has the hashed texts; instances are then encoded. `ids` has the id columns.
 
     Where only a part was read, `features` has the rows that `shard` says, and everything else is of all rows; `note`
-    says why, if everything was read although a part was asked for.
+    says why, if everything was read although a part was asked for. Features of slides stay in their files
+    (`SlideFeatures`), and their mean and spread are those of a sample of their rows.
     """
 
     path: str
     unit: str
-    features: NDArray[np.floating[Any]] | ImageFiles
+    features: NDArray[np.floating[Any]] | ImageFiles | SlideFeatures
     feature_names: tuple[str, ...]
     classes: tuple[str, ...]
     blocks: tuple[WeakBlock, ...]
@@ -117,14 +119,23 @@ class Table:
         if check and self.feature_names and self.schema is None:
             for line in lost_values(np.asarray(self.features), scaling, self.feature_names):
                 warnings.warn(f"{self.path}: {line}", stacklevel=2)
-        groups = [Groups(torch.from_numpy(block.offsets), torch.from_numpy(block.members)) for block in self.blocks]
+        groups = self.groups()
         weak = [self.supervision(number, check) for number in range(len(self.blocks))]
         return WeakDataset(self.instances(scaling), groups, weak, check=False)  # `supervision` has checked them
+
+    def groups(self) -> list[Groups]:
+        """The groups of each block; of slides without labels the slides."""
+        if isinstance(self.features, SlideFeatures) and not self.blocks:
+            bounds = torch.from_numpy(self.features.bounds)
+            return [Groups(bounds, torch.arange(int(bounds[-1])))]
+        return [Groups(torch.from_numpy(block.offsets), torch.from_numpy(block.members)) for block in self.blocks]
 
     def instances(self, scaling: Scaling | None = None) -> Instances:
         """The features in float32, standardized by a scaling if there is one; images as they are."""
         if isinstance(self.features, ImageFiles):
             return self.features
+        if isinstance(self.features, SlideFeatures):
+            return self.features.scaled(scaling)
         if self.schema is not None:
             return EncodedInstances(self.schema, Coded(self.features, self.texts), scaling)
         values = scaled(self.features, scaling)
@@ -139,6 +150,8 @@ class Table:
         """
         if isinstance(self.features, ImageFiles):
             return None
+        if isinstance(self.features, SlideFeatures):
+            return self.features.sampled_scaling()
         if self.schema is not None:
             return schema_scaling(self.schema, Coded(self.features, self.texts))
         first = self.features[0] if self.shard is None else self.shard.example[0]
