@@ -141,8 +141,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     description = write_folder(folder, 40, (".h5", ".h5", ".npy", ".pt"))
     new = write_folder(folder.with_name("new"), 20, seed=1)
     new.with_name("unlabeled.yaml").write_text("slides: features\nclasses: [normal, tumor]\n")
-    words = ["--data", str(description), f"data.test={new}", "training.epochs=30", "training.learning_rate=0.01"]
-    small = ["model.hidden=[8]", "training.step_instances=200"]
+    words = ["--data", str(description), f"data.test={new}", "training.epochs=30", "training.learning_rate=0.1"]
+    small = ["model.name=linear", "training.step_instances=200"]
     assert run(["train", *words, *small, "--out", str(folder / "run")]) == 0
     return folder.parent
 

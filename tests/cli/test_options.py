@@ -15,7 +15,7 @@ COMMANDS = {
     "predict": "RUN DATA --out --allow-code",
     "label": "RUN DATA --out --allow-code",
     "report": "RUN --out",
-    "explain": "TEXT --classes --length --probs --out",
+    "explain": "TEXT --classes --length --probs --out --group --data --allow-code",
     "doctor": "DATA --json --allow-code",
     "votes": "FILE --out --item --annotator --label --classes --form --abstentions --temper --ask",
     "data": "ACTION NAME --folder",

@@ -13,6 +13,9 @@ import typer
 from glws._files import write_text
 from glws.automata import shortened
 from glws.cli._explain_arguments import FloatArray, agreed_length, check_output, read_classes, read_length, read_probs
+from glws.cli._explain_group import explain_group
+from glws.cli._failures import UsageError
+from glws.cli._paths import AllowCode
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -40,7 +43,9 @@ class Answer:
 
 
 def explain(
-    text: Annotated[str, typer.Argument(metavar="TEXT", help='The constraint, such as "count(1) == 2".')],
+    text: Annotated[
+        str, typer.Argument(metavar="TEXT|RUN", help='The constraint, such as "count(1) == 2"; with --group a run.')
+    ],
     classes: Annotated[
         str, typer.Option(metavar="K|NAMES", help="How many classes there are, or their names: cat,dog,bird.")
     ] = "2",
@@ -60,9 +65,26 @@ def explain(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a drawing: .svg (automaton and trellis) or .dot.")
     ] = None,
+    group: Annotated[
+        str | None, typer.Option(metavar="ID", help="Explain this group of a run: its instances, and what decided.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --group: the YAML of other data than the run's own.")
+    ] = None,
+    allow_code: AllowCode = False,
 ) -> None:
-    """Show what a constraint means: its automaton, how many labelings it allows, and the posterior of every label."""
+    """Show what a constraint means: its automaton, how many labelings it allows, and the posterior of every label.
+
+    With --group, show one group of a finished run: predictions and posteriors of its instances, and what decided.
+    """
     check_output(out)
+    if group is not None:
+        explain_group(Path(text), group, data, out, allow_code)
+        return
+    if Path(text).is_dir():
+        raise UsageError(f"{text} is a folder; say which group of the run to explain: --group ID")
+    if data is not None:
+        raise UsageError("--data is for --group ID, which explains a group of a run")
     kinds = read_classes(classes)
     num_classes, names = (kinds, None) if isinstance(kinds, int) else (len(kinds), kinds)
     table = None if probs is None else read_probs(probs, num_classes)

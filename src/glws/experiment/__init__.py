@@ -14,6 +14,7 @@ from glws.experiment._experiment import Experiment as Experiment
 from glws.experiment._experiment import Outcome as Outcome
 from glws.experiment._experiment import usual_folder as usual_folder
 from glws.experiment._finished_run import FinishedRun as FinishedRun
+from glws.experiment._group_answer import GroupAnswer as GroupAnswer
 from glws.experiment._model import experiment_model as experiment_model
 from glws.experiment._model import usual_model as usual_model
 from glws.experiment._model import usual_views as usual_views

@@ -18,22 +18,17 @@ from glws.errors import GlwsError
 from glws.evaluation import ReliabilityCurve, confusion, reliability_curve
 from glws.experiment._bags import bag_sections
 from glws.experiment._data import ExperimentData
+from glws.experiment._group_answer import PLACES
 from glws.experiment._noise_section import noise_sections
 from glws.experiment._provenance import described_hashes
 from glws.experiment._words import learned_from
 from glws.inference import Posterior
 from glws.kinds import AbstractSupervision
-from glws.report import Example, Instance, KnownPart, RunContent, Section, Surprise
+from glws.report import BagMap, Example, Instance, KnownPart, RunContent, Section, Surprise, drawn_map
 from glws.selection import identify
-from glws.training import (
-    Evaluation,
-    Fitted,
-    RunFolder,
-    in_short,
-    posteriors,
-    posteriors_of,
-)
+from glws.training import Evaluation, Fitted, RunFolder, bag_rule_of, in_short, posteriors, posteriors_of
 
+NUM_MAPS = 6
 NUM_EXAMPLES, NUM_SURPRISES, NUM_MEMBERS, NUM_DESCRIBED, NUM_FEATURES = 12, 6, 32, 5, 8
 MOST_GROUPS = 2000
 SMALL_AUTOMATON = 12
@@ -64,6 +59,7 @@ def run_content(run: RunFolder, data: ExperimentData, fitted: Fitted, found: Map
         surprising=tuple(_surprises(data, groups)),
         warnings=tuple(in_short(fitted.warnings)),
         sections=(*bag_sections(found, data), *noise_sections(fitted.noise)),
+        maps=tuple(_maps(data, groups)),
         identifiability=tuple(identify(data.train).describe(data.classes)),
     )
 
@@ -125,6 +121,20 @@ def _surprises(data: ExperimentData, groups: list[ExplainedGroup]) -> Iterator[S
         members = tuple(_instance(data, group, place) for place in chosen)
         name = _own_name(data, group) or _named(data, group, lambda number: f"group {number}")
         yield Surprise(name, group.known, group.log_likelihood, members)
+
+
+def _maps(data: ExperimentData, groups: list[ExplainedGroup]) -> Iterator[BagMap]:
+    """Where the counted class is in some bags, if the ids of their instances have coordinates."""
+    rule, coords = bag_rule_of(data.train), [np.asarray(data.ids[name]) for name in PLACES if name in data.ids]
+    if rule is None or len(rule.sets) > 1 or len(coords) < 2 or any(one.dtype.kind not in "iuf" for one in coords):
+        return
+    places = np.stack(coords, 1)
+    bags = [group for group in groups if not np.isnan(places[group.members.numpy()]).any() and len(group.members) > 1]
+    for group in bags[:: max(1, len(bags) // NUM_MAPS)][:NUM_MAPS]:
+        values = group.posterior[:, list(rule.sets[0])].sum(1).numpy()
+        odds = rule.log_odds(group.predictions.log()[None], torch.tensor([len(group.members)]))
+        caption = f"{group.known}; predicted {float(odds.sigmoid()):.2f}"
+        yield BagMap(_own_name(data, group), caption, drawn_map(places[group.members.numpy()], values))
 
 
 def _own_name(data: ExperimentData, group: ExplainedGroup) -> str:
@@ -301,7 +311,8 @@ def stored_content(run: RunFolder) -> RunContent:
 
 
 KINDS: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (RunContent, KnownPart, Example, Instance, Surprise, Section, ReliabilityCurve)
+    kind.__name__: kind
+    for kind in (RunContent, BagMap, KnownPart, Example, Instance, Surprise, Section, ReliabilityCurve)
 }
 
 

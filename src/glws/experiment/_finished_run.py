@@ -20,6 +20,7 @@ from glws.experiment._config import DataConfig, ExperimentConfig, config_of
 from glws.experiment._content import CONTENT, INPUT, stored_content
 from glws.experiment._data import ExperimentData, check_same_columns, experiment_data, with_noise
 from glws.experiment._experiment import SCALING, has_scaling, stored_schema
+from glws.experiment._group_answer import GroupAnswer, group_answer
 from glws.experiment._model import experiment_model
 from glws.experiment._provenance import OnRead, warning
 from glws.experiment._tables import Columns, label_columns, prediction_columns
@@ -96,6 +97,20 @@ class FinishedRun(NamedTuple):
         data = with_noise(data, learned_counts(self.run))
         bags = BagReading.stored(self.run) or BagReading.of(data.whole)
         return label_columns(self.predictor(data.input_shape, allow_code, report), data, report, bags)
+
+    def explain(
+        self,
+        group: str,
+        table: Path | None = None,
+        allow_code: bool = False,
+        report: Report = silent,
+    ) -> GroupAnswer:
+        """Everything about one group of its own data or of another table: predictions, posterior, what decided."""
+        data = self.data(table, allow_code, report)
+        self.check(data.classes, data.feature_names)
+        data = with_noise(data, learned_counts(self.run))
+        bags = BagReading.stored(self.run) or BagReading.of(data.whole)
+        return group_answer(data, self.predictor(data.input_shape, allow_code, report), group, bags)
 
     def report(self) -> RunContent:
         """What its page shows."""

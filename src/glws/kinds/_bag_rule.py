@@ -46,6 +46,34 @@ class BagRule:
         chances = log_selection(lengths, self.share, self.reported, torch.eye(2).log()).to(odds)
         return odds + (chances[:, 1] - chances[:, 0])[:, None]
 
+    def without_each(self, log_probs: Float[Tensor, "instances classes"]) -> Float[Tensor, "instances"]:
+        """The log-odds that the bag would have without each of its instances, for a single question.
+
+            log P(none without j) = Σ_{i ≠ j} log p_i(not in the set)
+
+        With `share` the size of the bag is taken as it is.
+
+        >>> BagRule(((1,),), 2).without_each(torch.tensor([[0.5, 0.5], [0.8, 0.2]]).log()).sigmoid()
+        tensor([0.2000, 0.5000], dtype=torch.float64)
+        """
+        (counted,) = self.sets
+        others = [number for number in range(self.num_classes) if number not in counted]
+        log_absent = log_probs.double()[:, others].logsumexp(1).clamp_max(0.0)
+        is_certain = log_absent == -torch.inf
+        finite = torch.where(is_certain, 0.0, log_absent)
+        log_none = finite.sum() - finite
+        log_none = torch.where(
+            is_certain.sum() - is_certain.long() > 0,
+            -torch.inf,
+            log_none.clamp_max(0.0),
+        )
+        odds = torch.log(-torch.expm1(log_none)) - log_none
+        if self.share is None:
+            return odds
+        lengths = torch.tensor([len(log_probs)])
+        chances = log_selection(lengths, self.share, self.reported, torch.eye(2).log())[0]
+        return odds + (chances[1] - chances[0]).to(odds)
+
     def _log_likelihood(self, log_probs: Tensor, lengths: Tensor, answer: int) -> Float[Tensor, "groups questions"]:
         number, asked = len(log_probs), len(self.sets)
         weights = torch.full((number * asked, 2), -torch.inf, device=log_probs.device)

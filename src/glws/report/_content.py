@@ -85,6 +85,18 @@ class Section:
 
 
 @dataclass(frozen=True, eq=False)
+class BagMap:
+    """Where the instances of a bag are, colored by a value between 0 and 1: uint8 [3, height, width].
+
+    `caption` is the weak label of the bag and the prediction for it.
+    """
+
+    group: str
+    caption: str
+    image: Image
+
+
+@dataclass(frozen=True, eq=False)
 class RunContent:
     """Everything the page of one run shows.
 
@@ -92,10 +104,10 @@ class RunContent:
     is what follows "Trained on" ("143 bags (0 labeled rows)"). `metrics` are the rows of the metrics log, the
     last one last: `epoch` and `step` say where, all other numbers are drawn as curves. `scores` and `weak_scores` are
     those of the last epoch (`glws.evaluation`, as dicts), None where they were not measured. `identifiability` is
-    the result of `glws.identify` in words, empty if it was not asked. `confusion`
-    [classes, classes] counts true classes in rows and predicted ones in columns. `sections` are a user's own. What does
-    not fit together raises `DataError`; NaN and infinite values are fine, a report must be able to show a run that went
-    wrong.
+    the result of `glws.identify` in words, empty if it was not asked. `confusion` [classes, classes] counts true
+    classes in rows and predicted ones in columns. `maps` show where the instances of some bags are. `sections` are a
+    user's own. What does not fit together raises `DataError`; NaN and infinite values are fine, a report must be able
+    to show a run that went wrong.
 
     >>> RunContent("first", "glws train", {}, {}, ("cat", "dog"), confusion=np.eye(3))
     Traceback (most recent call last):
@@ -119,6 +131,7 @@ class RunContent:
     warnings: tuple[str, ...] = ()
     sections: tuple[Section, ...] = ()
     identifiability: tuple[str, ...] = ()
+    maps: tuple[BagMap, ...] = ()
 
     def __post_init__(self) -> None:
         classes = len(self.classes)
@@ -134,6 +147,8 @@ class RunContent:
                     f"run {self.name!r}: group sizes of {part.kind} are [groups], found shape "
                     f"{list(part.group_sizes.shape)}"
                 )
+        for one in self.maps:
+            _check_image(one.image, f"run {self.name!r}: map of {one.group}")
         for where, instance in self._instances():
             _check_instance(instance, classes, f"run {self.name!r}: {where}")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from glws._messages import counted
 from glws.errors import DataError
+from glws.report._bag_drawing import MAP_SIDE
 from glws.report._content import RunContent
 from glws.report._curves import Chart, comparison_charts, run_charts
 from glws.report._heat_map import Mistake, confusion_map, mistakes
@@ -30,6 +31,7 @@ from glws.report._views import (
     SurpriseView,
     example_view,
     feature_cells,
+    image_address,
     known_view,
     surprise_view,
 )
@@ -141,6 +143,7 @@ def _environment() -> Environment:
     environment.globals |= {
         "drawn": Markup,
         "feature_cells": feature_cells,
+        "map_address": lambda image: image_address(image, MAP_SIDE),
         "FIRST_CHARTS": FIRST_CHARTS,
         "MAX_CLASSES": MAX_CLASSES,
     }
