@@ -457,6 +457,20 @@ AROUND = [
         "return _of_parts(data, held_out), _of_parts(data, kept)",
         ("tests/data/test_split.py",),
     ),
+    Mutant(
+        "learned noise missing in checkpoints",
+        "training/_checkpoint.py",
+        '"noise": training.noise.counts,',
+        '"noise": {},',
+        ("tests/training/test_noise.py",),
+    ),
+    Mutant(
+        "noise learned from groups that the network is trained on",
+        "training/_noise.py",
+        "parts[n] = kept.groups[place], kept.weak[place]",
+        "parts[n] = some.groups[place], some.weak[place]",
+        ("tests/training/test_noise.py",),
+    ),
 ]
 """Metrics, optimizers, readers of tables, targets, reports: each names the tests that must notice it."""
 

@@ -239,3 +239,19 @@ def test_other_kinds_are_trained_as_before() -> None:
     made = NoiseLearning(WeakDataset(x, torch.arange(60).view(15, 4), weak), 0)
     assert not made.is_due(10, 10)
     assert len(made.train) == 15
+
+
+@pytest.mark.slow
+def test_digits_are_learned_from_labels_of_which_three_in_five_are_wrong() -> None:
+    from sklearn.datasets import load_digits
+
+    x, labels = (torch.as_tensor(values) for values in load_digits(return_X_y=True))
+    x, order = x.float() / 16, torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
+    train_on, test_on = order[:1400], order[1400:]
+    planted = NoisyLabels.symmetric([], 10, 0.6).transition
+    seen = NoisyLabels.from_labels(labels[train_on], planted, torch.Generator().manual_seed(1)).observed
+    weak = NoisyLabels.symmetric(seen, 10, NoisyLabels.noise_starts(10)["rate"]).learning()
+    fitted = trained(x[train_on], torch.arange(1400)[:, None], weak, epochs=20, learning_rate=0.003)
+    assert rates(weak, fitted)["rate"] == pytest.approx(0.6, abs=0.1)
+    accuracy = (fitted.predict(x[test_on]).argmax(1) == labels[test_on]).double().mean()
+    assert float(accuracy) > 0.75

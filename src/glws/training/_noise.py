@@ -41,6 +41,8 @@ STEP_SIZE = 0.5
 """How far the expected counts move to those of the present predictions in one M-step."""
 ROUNDS, SETTLED = 50, 1e-4
 """EM for fixed predictions ends after so many rounds, or when no parameter changes by more than this."""
+FEWEST_ROUNDS, MOST_POSTERIORS = 2, 300_000
+"""Fewer rounds for many groups, so that about so many posteriors are computed: each M-step begins where one ended."""
 LONGEST = 0.5
 """The longest step of the logarithm of the sharpness."""
 KEPT_GROUPS, LEAST_SHARE, MOST_SHARE = 300, 0.1, 0.3
@@ -125,12 +127,16 @@ class NoiseEM:
         along, by the scores of the groups: predictions that are not sure yet would leave too little for the noise.
         """
         factor = 0.0
-        for _ in range(ROUNDS):
+        for _ in range(self._rounds):
             before, (noise, step) = noise, self._round(tempered(predictions, math.exp(factor)), noise, factor)
             factor += step
             if abs(step) < SETTLED and self._change(before, noise) < SETTLED:
                 break
         return Sharpened(noise, math.exp(factor))
+
+    @property
+    def _rounds(self) -> int:
+        return max(FEWEST_ROUNDS, min(ROUNDS, MOST_POSTERIORS // max(len(self.data), 1)))
 
     def m_step(self, predictions: Predicted, noise: LearnedNoise) -> LearnedNoise:
         """One round of EM for the noise."""
