@@ -9,6 +9,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
@@ -62,6 +63,15 @@ def test_it_goes_through_clone_cross_validation_and_a_grid() -> None:
     assert np.isfinite(cross_val_score(model, features, seen, cv=3)).all()
     grid = GridSearchCV(model, {"kind_options": [{"rate": "learn"}, {"rate": 0.001}]}, cv=2).fit(features, seen)
     assert grid.best_params_ == {"kind_options": {"rate": "learn"}}
+
+
+def test_a_rate_that_the_data_do_not_tell_is_a_warning() -> None:
+    """Features that say nothing about the labels, and coins for labels."""
+    random = np.random.default_rng(0)
+    features, seen = random.normal(size=(200, 3)), random.integers(2, size=200)
+    with pytest.warns(ConvergenceWarning, match="the noise of NoisyLabels is weakly identified: rate may be"):
+        model = classifier(kind_options={"rate": "learn"}).fit(features, seen)
+    assert model.noise_[0].is_weak
 
 
 def test_kinds_that_are_given_as_objects_learn_too() -> None:

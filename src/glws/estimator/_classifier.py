@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
@@ -38,7 +39,7 @@ from glws.estimator._tools import check_positive_unlabeled_tools, check_tools
 from glws.kinds import PositiveUnlabeled
 from glws.methods import AbstractMethod
 from glws.selection import with_estimated_priors
-from glws.training import bag_log_odds_of
+from glws.training import bag_log_odds_of, weakly_identified
 
 Array = NDArray[np.float64]
 TRAINING = ("epochs", "batch_size", "learning_rate", "weight_decay", "device")
@@ -173,6 +174,8 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         else:
             self._fit_base(features, known, seed)
         self.noise_ = self._noise.estimates
+        for line in weakly_identified(self.noise_):
+            warnings.warn(line, ConvergenceWarning, stacklevel=2)
         self.posterior_ = row_posterior(self._log_probs(features), self._with_noise(known)).probs
         self._prepare_bags(features, known, seed)
         return self

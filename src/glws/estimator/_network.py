@@ -104,5 +104,6 @@ def _tell_collapse(fitted: Fitted) -> None:
     from sklearn.exceptions import ConvergenceWarning
 
     last = f"epoch {fitted.history[-1]['epoch']}: "
-    if fitted.warnings and fitted.warnings[-1].startswith(last):
-        warnings.warn(fitted.warnings[-1].removeprefix(last), ConvergenceWarning, stacklevel=4)
+    for line in fitted.warnings:
+        if line.startswith(last):
+            warnings.warn(line.removeprefix(last), ConvergenceWarning, stacklevel=4)

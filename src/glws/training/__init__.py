@@ -16,6 +16,7 @@ from glws.training._evaluate import log_probs_of as log_probs_of
 from glws.training._evaluate import posteriors as posteriors
 from glws.training._evaluate import posteriors_of as posteriors_of
 from glws.training._guard import in_short as in_short
+from glws.training._guard import weakly_identified as weakly_identified
 from glws.training._loop import Fitted as Fitted
 from glws.training._loop import Training as Training
 from glws.training._loop import fit as fit

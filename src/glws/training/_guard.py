@@ -114,7 +114,7 @@ def imprecise(row: Mapping[str, float | int | str], earlier: Sequence[str]) -> s
     )
 
 
-def weakly_identified(estimates: Sequence[NoiseEstimate], from_training: Sequence[str]) -> list[str]:
+def weakly_identified(estimates: Sequence[NoiseEstimate], from_training: Sequence[str] = ()) -> list[str]:
     """A sentence for each kind whose learned noise the data hardly tell.
 
     >>> from glws.training._noise_estimates import NoiseEstimate
