@@ -281,31 +281,91 @@ def test_a_hundred_classes_of_which_few_are_told_apart(dtype: torch.dtype) -> No
     assert_same(compiled_posterior(batch[0].to(dtype), *batch[1:]), plain(*batch), *TOLERANCES[dtype])
 
 
+def number(automaton: Automaton, length: int, field: str) -> int:
+    from glws.inference._compiled_trellis import plan
+
+    return int(plan.plan_of(automaton, length, False).numbers[getattr(plan, field)])
+
+
 def test_classes_with_the_same_arcs_are_summed_once() -> None:
-    from glws.inference._compiled_trellis.machines import ROWS, USED, WIDE_ROWS, packed
-
-    machines = packed([exactly(3, of=7, num_symbols=100)], np.dtype(np.float64))
-    assert machines.numbers[0, USED] == 100
-    assert machines.numbers[0, ROWS] == 101  # all classes, and the sum of the 99
-    assert machines.numbers[0, WIDE_ROWS] == 101
+    assert number(exactly(3, of=7, num_symbols=100), 50, "MOST_SUMS") == 1  # the sum of the 99
 
 
-def test_short_sums_are_spelled_out_in_wide_blocks_only() -> None:
-    from glws.inference._compiled_trellis.machines import ROWS, WIDE_ROWS, packed
-
+def test_short_rare_sums_stay_arcs() -> None:
     arcs = [(0, 0, 0), (0, 1, 1), (0, 2, 1), (1, 0, 1), (1, 1, 0), (1, 2, 1)]
-    machines = packed([Automaton(2, 3, arcs, final=[1])], np.dtype(np.float64))
-    assert machines.numbers[0, ROWS] == 5  # three classes, 1 or 2, 0 or 2
-    assert machines.numbers[0, WIDE_ROWS] == 3
+    assert number(Automaton(2, 3, arcs, final=[1]), 5, "MOST_SUMS") == 0
 
 
-def test_complete_automata_have_quartets_and_weighted_ones_have_none() -> None:
-    from glws.inference._compiled_trellis.machines import DEPARTURE_QUARTETS, WEIGHTED, packed
+def test_four_states_of_complete_automata_are_taken_together_and_those_of_sparse_ones_are_not() -> None:
+    assert number(complete(8, 10, 0), 20, "BACK_TOGETHER") == 4
+    assert number(Automaton(8, 8, [(s, s, (s + 1) % 8) for s in range(8)], final=range(8)), 20, "BACK_TOGETHER") == 1
 
-    weighted = Automaton(2, 2, [(0, 0, 1, -1.0), (0, 1, 0), (1, 0, 0), (1, 1, 1)], final=[0])
-    numbers = packed([complete(8, 10, 0), weighted], np.dtype(np.float64)).numbers
-    assert numbers[:, DEPARTURE_QUARTETS].tolist() == [0, -1]
-    assert numbers[:, WEIGHTED].tolist() == [0, 1]
+
+# Living arcs
+
+
+def adder() -> Automaton:
+    """The digits of two numbers and of their sum, column by column, from the lowest."""
+    return Automaton.from_fold(
+        (0, 0),
+        lambda s, y: (s[0] + 1, s[1] + y) if s[0] < 2 else (0, s[1] // 10) if y == s[1] % 10 else None,
+        lambda s: s == (0, 0),
+        10,
+    )
+
+
+def test_steps_with_the_same_living_arcs_share_a_layer() -> None:
+    from glws.inference._compiled_trellis.plan import LAYERS, PLACES, SUM_BOUNDS, plan_of
+
+    found = plan_of(adder(), 3000, False).numbers
+    layers = found[found[LAYERS] : found[SUM_BOUNDS]]
+    assert len(layers) == 3000
+    assert layers.max() < 9  # first column, last column, and all others
+    assert found[found[PLACES] + 3000] < 3000 * 16  # 11 states are alive on average, in rows of four and at least one
+
+
+def test_an_automaton_that_counts_its_steps_costs_what_is_alive_at_one() -> None:
+    """The digits of the sum are built in: each column has states of its own."""
+    digits = np.random.default_rng(0).integers(10, size=60).tolist()
+
+    def step(state: tuple[int, int], y: int) -> tuple[int, int] | None:
+        place, total = state
+        if place == 120 or (place % 2 and (total + y) % 10 != digits[place // 2]):
+            return None
+        return place + 1, (total + y) // 10 if place % 2 else total + y
+
+    layered = Automaton.from_fold((0, 0), step, lambda s: s == (120, 0), 10)
+    assert layered.num_states > 700
+    from glws.inference._compiled_trellis.plan import PLACES, plan_of
+
+    found = plan_of(layered, 120, False).numbers
+    assert found[found[PLACES] + 120] < 120 * 12
+    for groups in (1, 3, 40):
+        batch = one_automaton(random_log_probs(groups, groups, 120, 10), layered)
+        assert_same(compiled_posterior(*batch), plain(*batch))
+
+
+@pytest.mark.parametrize("groups", [1, 5, 33])
+@pytest.mark.parametrize("dtype", TOLERANCES)
+def test_known_digits_are_evidence_without_doubt(groups: int, dtype: torch.dtype) -> None:
+    potentials = random_log_probs(groups, groups, 30, 10)
+    known = torch.randint(10, (groups, 10), generator=torch.Generator().manual_seed(groups))
+    is_known = torch.nn.functional.one_hot(known, 10).bool()
+    potentials[:, 2::3] = torch.where(is_known, potentials[:, 2::3], -torch.inf)
+    batch = one_automaton(potentials, adder())
+    assert_same(compiled_posterior(batch[0].to(dtype), *batch[1:]), plain(*batch), *TOLERANCES[dtype])
+
+
+@pytest.mark.parametrize("limit", ["MAX_STATES", "MAX_ARCS"])
+def test_plans_that_would_be_too_large_have_all_states_at_all_steps(limit: str) -> None:
+    from glws.inference._compiled_trellis import plan
+
+    counting = exactly(9, of=1, num_symbols=3)
+    batch = one_automaton(random_log_probs(1, 12, 41, 3), counting)
+    with patch.object(plan, limit, 40):
+        whole = plan.plan_of(counting, 41, False).numbers
+        assert whole[whole[plan.LAYERS] : whole[plan.SUM_BOUNDS]].max() == 0
+        assert_same(compiled_posterior(*batch), plain(*batch))
 
 
 def test_sums_of_sums_that_no_edge_carries_itself() -> None:
@@ -355,10 +415,23 @@ def test_answers_do_not_depend_on_the_company() -> None:
         assert_same(single, (together[0][alone], together[1][alone]), 1e-12, 1e-12)
 
 
-def test_automata_that_are_gone_are_forgotten() -> None:
-    from glws.inference._compiled_trellis import machines
+def test_plans_are_remembered_up_to_a_total_size() -> None:
+    from glws.inference._compiled_trellis import solution
 
-    for count in range(machines.MAX_BATCHES + 10):
-        batch = one_automaton(random_log_probs(count, 2, 8, 2), exactly(count % 8))
-        assert_same(compiled_posterior(*batch), plain(*batch))
-    assert len(machines._batches) <= machines.MAX_BATCHES
+    recent = solution._Recent(1000)
+    automata = [exactly(count) for count in range(20)]
+    for automaton in automata:
+        recent.find(id(automaton), (automaton,), lambda: (np.zeros(10), np.zeros(15)))
+    assert len(recent) == 5
+    assert recent.room == 0
+    recent.find(id(automata[0]), (automata[0],), lambda: (np.zeros(1000),))  # larger than all of it
+    assert len(recent) == 1
+
+
+def test_a_new_automaton_in_the_place_of_one_that_is_gone_has_its_own_plan() -> None:
+    from glws.inference._compiled_trellis import solution
+
+    recent = solution._Recent(1000)
+    first, second = exactly(1), exactly(2)
+    recent.find("same place", (first,), lambda: (np.zeros(1),))
+    assert recent.find("same place", (second,), lambda: (np.ones(1),)) == (np.ones(1),)

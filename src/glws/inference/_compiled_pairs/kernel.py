@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from glws.inference._closed import MODERATE
-from glws.inference._compiled_trellis.lanes import kernel
+from glws.inference._compiled_trellis.exponential import kernel
 from glws.inference._counts.compiled import numeric
 from glws.inference._counts.compiled.numeric import (
     Integers,

@@ -9,8 +9,7 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import intrinsic
 
-from glws.inference._compiled_trellis.emitter import LANES, Emitter, by_name
-
+EIGHT = 8
 _STAGES = (
     (1, (0, 8, 1, 9, 4, 12, 5, 13), (2, 10, 3, 11, 6, 14, 7, 15)),
     (2, (0, 1, 8, 9, 4, 5, 12, 13), (2, 3, 10, 11, 6, 7, 14, 15)),
@@ -19,16 +18,17 @@ _STAGES = (
 """Vectors this far apart are shuffled: which of their 16 numbers the first receives, and which the second."""
 _ORDER = (0, 2, 1, 3, 4, 6, 5, 7)
 """The order of the columns after the last stage."""
-_NAMES = "out out_starts out_first out_shift data starts first shift"
 
 
-def _turned(emit: Emitter, vectors: list[Any]) -> list[Any]:
+def _turned(builder: Any, vectors: list[Any]) -> list[Any]:
     for apart, low, high in _STAGES:
         before = list(vectors)
-        for i in range(LANES):
+        for i in range(EIGHT):
             if not i & apart:
                 pair = before[i], before[i + apart]
-                vectors[i], vectors[i + apart] = emit.mixed(*pair, low), emit.mixed(*pair, high)
+                for place, order in ((i, low), (i + apart, high)):
+                    mask = ir.Constant(ir.VectorType(ir.IntType(32), EIGHT), order)
+                    vectors[place] = builder.shuffle_vector(*pair, mask)
     return [vectors[i] for i in _ORDER]
 
 
@@ -44,22 +44,29 @@ def _turn(
     shift: Any,
 ) -> Any:
     """out[out_starts[out_first + i] + out_shift + j] = data[starts[first + j] + shift + i], for i and j < 8."""
-    whole = types.uint64
-    return types.void(out, out_starts, whole, whole, data, starts, whole, whole), _emit_turn
 
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kinds = signature.args
+        out, out_starts, data, starts = (
+            context.make_array(kinds[i])(context, builder, arguments[i]).data for i in (0, 1, 4, 5)
+        )
+        number = context.get_value_type(kinds[0].dtype)
+        pointer = ir.VectorType(number, EIGHT).as_pointer()
 
-def _emit_turn(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    given, argument_types = by_name(_NAMES, context, builder, signature, arguments)
-    emit = Emitter(context, builder, argument_types["out"].dtype, LANES)
+        def place(values: Any, origins: Any, first: Any, shift: Any, i: int) -> Any:
+            at = builder.load(builder.gep(origins, [builder.add(first, ir.Constant(first.type, i))]))
+            return builder.bitcast(builder.gep(values, [builder.add(at, shift)]), pointer)
 
-    def place(starts: str, first: str, shift: str, number: int) -> Any:
-        at = builder.add(given[first], ir.Constant(given[first].type, number))
-        return builder.add(emit.scalar(given[starts], at), given[shift])
+        bytes_each = kinds[0].dtype.bitwidth // 8
+        rows = [
+            builder.load(place(data, starts, arguments[6], arguments[7], i), align=bytes_each) for i in range(EIGHT)
+        ]
+        for i, column in enumerate(_turned(builder, rows)):
+            builder.store(column, place(out, out_starts, arguments[2], arguments[3], i), align=bytes_each)
+        return context.get_dummy_value()
 
-    rows = [emit.load(given["data"], place("starts", "first", "shift", number)) for number in range(LANES)]
-    for number, column in enumerate(_turned(emit, rows)):
-        emit.store(column, given["out"], place("out_starts", "out_first", "out_shift", number))
-    return context.get_dummy_value()
+    whole = types.int64
+    return types.void(out, out_starts, whole, whole, data, starts, whole, whole), generate
 
 
 turn: Any = intrinsic(inspect.unwrap(_turn))
