@@ -76,6 +76,13 @@ def cross_fitted(known: ParsedTargets, folds: int, seed: int, odds_of: OddsOf) -
     return BagCalibration.fitted(odds, marks)
 
 
+def calibrated(known: ParsedTargets, odds: Tensor) -> BagCalibration | None:
+    """The calibration of bags by log-odds of models that were not trained on them; None for too few bags."""
+    marks = known.weak[0].bag_marks()
+    assert marks is not None, "a kind with a bag_rule has bag_marks"
+    return BagCalibration.fitted(odds, marks) if is_enough(marks) else None
+
+
 def is_enough(marks: Tensor) -> bool:
     """Whether there are `FEWEST_BAGS` of either label."""
     return min(int((marks == 1).sum()), int((marks == 0).sum())) >= FEWEST_BAGS

@@ -22,6 +22,7 @@ from glws._rules import Rule, either, nothing_or, one_of, switch, whole
 from glws.data import Groups, Scaling, check_learnable, lost_values, scaling_of
 from glws.errors import ConfigError, DataError
 from glws.estimator import _bags as bags
+from glws.estimator._auto import AutoModel, AutoSearch
 from glws.estimator._network import MakeModel, NetworkLearner, decided
 from glws.estimator._network import log_probs as network_log_probs
 from glws.estimator._posteriors import first_posterior, informed_rows, row_posterior
@@ -36,12 +37,13 @@ from glws.estimator._targets import (
     kind_of,
 )
 from glws.estimator._tools import check_positive_unlabeled_tools, check_tools
-from glws.kinds import PositiveUnlabeled
+from glws.kinds import BagRule, PositiveUnlabeled, is_learned
 from glws.methods import AbstractMethod
-from glws.selection import with_estimated_priors
-from glws.training import bag_log_odds_of, weakly_identified
+from glws.selection import WeakLabels, with_estimated_priors
+from glws.training import LearnedNoise, bag_log_odds_of, weakly_identified
 
 Array = NDArray[np.float64]
+AUTO = "auto"
 TRAINING = ("epochs", "batch_size", "learning_rate", "weight_decay", "device")
 """Parameters that are options of the training, named as in a configuration (`training.epochs`)."""
 
@@ -63,8 +65,14 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     `groups` is the name of its group for each row, as everywhere in scikit-learn; the groups of a kind are then
     numbered in the order of their sorted names. Lists of row numbers, or `Groups`, do too.
 
-    Without a `base_estimator` a network learns: `model` is "mlp", "linear", or any callable that gives a torch module
-    for the shape of an instance and a number of classes. It is trained by `method` ("glws": EM on the exact posterior).
+    `model="auto"`, the default, needs no choice. Linear models, small networks, forests and boosted trees are trained
+    on folds of whole groups, with several weight decays, calibrated, and mixed by the likelihood of held-out weak
+    labels (`candidates_`). A given class prior is kept by the predictions. With a `method`, a `base_estimator` or any
+    option of the training, "auto" means "mlp".
+
+    With another `model` and no `base_estimator`, one network learns: "mlp", "linear", or any callable that gives a
+    torch module for the shape of an instance and a number of classes. It is trained by `method` ("glws": EM on the
+    exact posterior).
     `recipe="published"` trains as the authors of the method did, where that is known: what they chose replaces the
     usual learning rate, weight decay, batch size and layers, and whatever is given replaces it.
     `model_options`, `method_options` and `training_options` have the names that a configuration has in its sections;
@@ -87,6 +95,8 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     `network_` or `estimator_`, what was learned; `prior_`, the class prior that was stated or estimated for
     kind="positive_unlabeled"; `noise_`, the learned noise with intervals (`NoiseEstimate`), empty if none is learned:
     `kind_options={"rate": "learn"}` and the like ask for it.
+    With "auto" there is no `loss_curve_`, but `candidates_`: for each candidate its name, its score, the standard error
+    of the difference to the best score, and its weight.
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(400, 2))
@@ -107,7 +117,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @takes_old_names
     def __init__(
         self,
-        model: str | nn.Module | MakeModel = "mlp",
+        model: str | nn.Module | MakeModel = "auto",
         base_estimator: Any = None,
         *,
         kind: str | KindClass | BuildKind | None = None,
@@ -169,7 +179,10 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_learnable(known.groups, known.weak, known.classes.tolist())
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.classes_ = known.classes
-        if self.base_estimator is None:
+        self.auto_: AutoModel | None = None
+        if self._is_auto:
+            self._fit_auto(features, known, seed)
+        elif self.base_estimator is None:
             self._fit_network(features, known, seed)
         else:
             self._fit_base(features, known, seed)
@@ -184,7 +197,9 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The rule for bags, and how sure its answers are."""
         self.bag_rule_: Any
         self.bag_rule_, self.bag_calibration_ = bags.bag_rule_of(known), None
-        if self.bag_rule_ is not None and bags.is_cross_fitted(self.calibrate_bags, known):
+        if self.bag_rule_ is not None and self.auto_ is not None and self.calibrate_bags:
+            self.bag_calibration_ = bags.calibrated(known, _held_out_odds(self.auto_, self.bag_rule_))
+        elif self.bag_rule_ is not None and bags.is_cross_fitted(self.calibrate_bags, known):
             self.bag_calibration_ = bags.cross_fitted(
                 known,
                 int(self.folds),
@@ -195,6 +210,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _trained_on(self, part: ParsedTargets, features: Any, seed: int) -> WeakClassifier:
         """A copy of this estimator that is trained on part of the weak labels."""
         inner: WeakClassifier = clone(self)
+        inner.auto_ = None
         inner.classes_, inner.bag_rule_, inner.n_features_in_ = self.classes_, self.bag_rule_, self.n_features_in_
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fit on all bags has shown them
@@ -204,14 +220,35 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 inner._fit_base(features, part, seed)
         return inner
 
+    @property
+    def _is_auto(self) -> bool:
+        """Whether the mixture of models is asked for: "auto", and no option of one network or classifier."""
+        chosen = (self.base_estimator, self.model_options, self.method_options, self.recipe)
+        is_named = isinstance(self.model, str) and self.model == AUTO and self.method == "glws"
+        return is_named and all(option is None for option in chosen) and not {*self._training()} - {"device"}
+
+    def _fit_auto(self, features: Array, known: ParsedTargets, seed: int) -> None:
+        scaling = self._scaling(features)
+        self._noise = LearnedNoise()
+        if any(map(is_learned, known.weak)):
+            self._fit_network(features, known, seed)
+            known = self._with_noise(known)
+        auto = AutoSearch(features, WeakLabels(known.groups, known.weak), seed, scaling).run()
+        self.auto_, self.candidates_ = auto, auto.candidates
+
     def _fit_network(self, features: Array, known: ParsedTargets, seed: int) -> None:
-        scaling = scaling_of(features, features[0], len(features)) if self.standardize else None
-        names = getattr(self, "feature_names_in_", [f"x{number}" for number in range(features.shape[1])])
-        for line in lost_values(features, scaling, names):
-            warnings.warn(line, stacklevel=3)
+        scaling = self._scaling(features)
         self.scaler_ = Standardizer.of(scaling, features.shape[1])
         learned = self._learner(seed).fit(self.scaler_.transform(features), known)
         self.network_, self.loss_curve_, self._noise = learned
+
+    def _scaling(self, features: Array) -> Scaling | None:
+        """That of the features, with a warning for values that are lost in float32."""
+        scaling = scaling_of(features, features[0], len(features)) if self.standardize else None
+        names = getattr(self, "feature_names_in_", [f"x{number}" for number in range(features.shape[1])])
+        for line in lost_values(features, scaling, names):
+            warnings.warn(line, stacklevel=4)
+        return scaling
 
     def _fit_base(self, features: Any, known: ParsedTargets, seed: int) -> None:
         begun = first_posterior(known, features.shape[0])
@@ -228,8 +265,9 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.estimator_, self.num_rows_, self.loss_curve_, self._noise = learned
 
     def _learner(self, seed: int) -> NetworkLearner:
+        model = "mlp" if isinstance(self.model, str) and self.model == AUTO else self.model
         return NetworkLearner(
-            self.model, self.model_options, self.method, self.method_options, self.recipe, self._training(), seed
+            model, self.model_options, self.method, self.method_options, self.recipe, self._training(), seed
         )
 
     def _training(self) -> dict[str, Any]:
@@ -296,8 +334,8 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def bag_attention(self, X: Any, groups: Any = None) -> Any:
         """The weight of each row in the prediction for its bag, of a method with attention; 1 in sum over a bag."""
         members, features = self._bag_rows(X, groups)
-        if self.base_estimator is not None:
-            raise DataError("attention weights are those of a network; this classifier has a base_estimator")
+        if self.base_estimator is not None or self.auto_ is not None:
+            raise DataError("attention weights are those of a network; this classifier has none")
         weights = self.network_.attention(torch.as_tensor(self.scaler_.transform(features)), members)
         return bags.like_bags(X, weights.numpy())
 
@@ -326,7 +364,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _bag_odds(self, features: Any, groups: Groups) -> Tensor:
         """Log-odds [bags, questions], not recalibrated."""
         assert self.bag_rule_ is not None
-        if self.base_estimator is None:
+        if self.base_estimator is None and self.auto_ is None:
             rows = torch.as_tensor(self.scaler_.transform(features))
             return self.network_.bag_log_odds(rows, groups, self.bag_rule_)
         known = torch.as_tensor(self._log_probs(features))
@@ -356,12 +394,16 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _decided(self, features: Any) -> NDArray[np.int64]:
         """The class of each row by its number."""
+        if self.auto_ is not None:
+            return np.asarray(self.auto_.log_probs(features).argmax(1))
         if self.base_estimator is None:
             return decided(self.network_, self.scaler_.transform(features))
         return np.asarray(class_table(self.estimator_, features, len(self.classes_)).argmax(1))
 
     def _log_probs(self, features: Any) -> Array:
         """Log-probabilities that rule nothing out."""
+        if self.auto_ is not None:
+            return self.auto_.log_probs(features)
         if self.base_estimator is None:
             return network_log_probs(self.network_, self.scaler_.transform(features))
         return log_probs(self.estimator_, features, len(self.classes_), self.num_rows_)
@@ -414,6 +456,12 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             inner = get_tags(self.base_estimator).input_tags
             tags.input_tags.allow_nan, tags.input_tags.sparse = inner.allow_nan, inner.sparse
         return tags
+
+
+def _held_out_odds(auto: AutoModel, rule: BagRule) -> Tensor:
+    """Log-odds of the bags that were trained on, by the models of folds that were not."""
+    rows = torch.from_numpy(auto.held_out_log_probs)
+    return bag_log_odds_of(auto.held_out.known.groups[0], rule, lambda numbers: rows[numbers])
 
 
 def _accuracy(decided: NDArray[np.int64], labels: NDArray[np.int64], weight: Any) -> float:

@@ -14,6 +14,7 @@ Array = NDArray[np.float64]
 OFFSET_PENALTY, FACTOR_PENALTY = 1.0, 0.5
 """Ridge penalties, in nats: on squared offsets, and on the squared log of the factor."""
 MOST_STEPS = 30
+LEAST_PRIOR, CLOSE, MOST_ROUNDS = 1e-6, 1e-6, 200
 
 
 class Calibration(NamedTuple):
@@ -26,6 +27,10 @@ class Calibration(NamedTuple):
         """The calibrated log-probabilities."""
         logits = self.factor * log_probs + self.offset
         return np.asarray(logits - np.logaddexp.reduce(logits, 1, keepdims=True))
+
+    def shifted(self, offset: Array) -> Calibration:
+        """With this added to the offset."""
+        return Calibration(self.factor, self.offset + offset)
 
 
 def calibrated(log_probs: Array, known: WeakLabels, has_offset: bool = True) -> Calibration:
@@ -69,3 +74,21 @@ def cross_calibrated(log_probs: Array, known: WeakLabels, folds: Folds, has_offs
         mine = folds.of_rows == fold
         result[mine] = calibrated(log_probs, folds.training(known, fold), has_offset)(log_probs[mine])
     return result
+
+
+def with_mean(log_probs: Array, prior: Array) -> Array:
+    """The offset with which the mean prediction is this class prior.
+
+    >>> offset = with_mean(np.log([[0.5, 0.5], [0.2, 0.8]]), np.array([0.8, 0.2]))
+    >>> np.exp(Calibration(1.0, offset)(np.log([[0.5, 0.5], [0.2, 0.8]]))).mean(0).round(3)
+    array([0.8, 0.2])
+    """
+    offset = np.zeros(len(prior))
+    wanted = np.log(np.maximum(prior, LEAST_PRIOR))
+    for _ in range(MOST_ROUNDS):
+        mean = np.exp(Calibration(1.0, offset)(log_probs)).mean(0)
+        step = wanted - np.log(np.maximum(mean, 1e-300))
+        offset += step
+        if np.abs(step).max() < CLOSE:
+            break
+    return np.asarray(offset - offset.mean())

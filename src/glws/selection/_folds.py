@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +36,37 @@ class Folds:
     def held_out(self, known: WeakLabels, fold: int) -> WeakLabels:
         """The weak labels that are held out in a fold."""
         return known.of([own == fold for own in self.of_groups])
+
+    def combined(self, known: WeakLabels) -> HeldOut:
+        """The held-out weak labels of all folds together."""
+        num_rows = len(self.of_rows)
+        places = [
+            groups.indices.numpy() + num_rows * np.repeat(own, groups.lengths.numpy())
+            for groups, own in zip(known.groups, self.of_groups, strict=True)
+        ]
+        numbers, index = np.unique(np.concatenate(places), return_inverse=True)
+        parts = np.split(index, np.cumsum([len(each) for each in places])[:-1])
+        groups = tuple(
+            Groups(part.offsets, torch.from_numpy(each)) for part, each in zip(known.groups, parts, strict=True)
+        )
+        return HeldOut(WeakLabels(groups, known.weak), numbers % num_rows, numbers // num_rows)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """All weak labels, over rows as the models of the folds predict them that do not train on the group.
+
+    A row whose groups are of several folds is here several times. `rows` are numbers of original rows, `folds` those of
+    the models that predict them.
+    """
+
+    known: WeakLabels
+    rows: Numbers
+    folds: Numbers
+
+    def pick(self, tables: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Held-out predictions, from the predictions of the model of each fold for all original rows."""
+        return np.stack(list(tables))[self.folds, self.rows]
 
 
 def folds_of(known: WeakLabels, num_rows: int, number: int, seed: int) -> Folds:

@@ -30,5 +30,9 @@ from glws.training._observer import TensorBoardMirror as TensorBoardMirror
 from glws.training._order import Order as Order
 from glws.training._predictor import Predictor as Predictor
 from glws.training._run_folder import RunFolder as RunFolder
+from glws.training._stack import Stack as Stack
+from glws.training._stack import StackOptions as StackOptions
+from glws.training._stack import stack_log_probs as stack_log_probs
+from glws.training._stack import train_stack as train_stack
 from glws.training._world import World as World
 from glws.training._world import joined_world as joined_world
