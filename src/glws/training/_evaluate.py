@@ -78,7 +78,22 @@ def log_probs_of(
     world = _sharing(instances, world)
     numbers = torch.arange(len(instances)) if numbers is None else numbers
     own = numbers[world.share(numbers)]
-    return world.gathered(torch.cat([predict(instances.take(some)) for some in torch.split(own, AT_ONCE)])).cpu()
+    return world.gathered(_in_pieces(instances, predict, own)).cpu()
+
+
+def _in_pieces(instances: Instances, predict: Predict, numbers: Tensor) -> Tensor:
+    """Predictions for a piece of the instances at a time, written into one tensor.
+
+    A list of small tensors would keep the memory between them from being used again.
+    """
+    found, start = None, 0
+    for some in torch.split(numbers, AT_ONCE):
+        values = predict(instances.take(some))
+        found = values.new_empty(len(numbers), *values.shape[1:]) if found is None else found
+        found[start : start + len(some)] = values
+        start += len(some)
+    assert found is not None, "torch.split gives one piece at least"
+    return found
 
 
 def _sharing(instances: Instances, world: World | None) -> World:
