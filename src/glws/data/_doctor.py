@@ -20,7 +20,7 @@ from glws.data._dataset import WeakDataset
 from glws.data._distinct import FEW_GROUPS, MOST_NUMBERS, Distinct
 from glws.data._groups import Groups
 from glws.data._propagation import Constraint, Verdict, are_disjoint, decide
-from glws.kinds import AbstractSupervision
+from glws.kinds import AbstractSupervision, Votes
 from glws.kinds._class_maps import exchangeable_sets, joined, questions
 from glws.kinds._narrowing import Narrowed
 
@@ -329,6 +329,14 @@ def approximate_answers(parts: Sequence[Part], size: int, classes: Sequence[str]
             yield Finding("warning" if most > FAR_OFF else "note", "approximate posteriors", message, groups)
 
 
+def vote_sources(parts: Sequence[Part], size: int, classes: Sequence[str]) -> Iterator[Finding]:
+    """Sources of votes that tell nothing, repeat each other or are worse than chance, and instances without votes."""
+    for part in parts:
+        if isinstance(part.weak, Votes):
+            for line in part.weak.aggregate().warnings:
+                yield Finding("warning", "sources of votes", f"{part.name}: {line}")
+
+
 Check = Callable[[Sequence[Part], int, Sequence[str]], Iterator[Finding]]
 """A check: from the kinds, the number of instances and the names of the classes to findings."""
 
@@ -340,5 +348,6 @@ CHECKS: tuple[Check, ...] = (
     rates,
     equal_shares,
     approximate_answers,
+    vote_sources,
 )
 """Every check, in the order in which their findings are reported within a level."""

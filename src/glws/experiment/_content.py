@@ -21,6 +21,7 @@ from glws.experiment._data import ExperimentData
 from glws.experiment._group_answer import PLACES
 from glws.experiment._noise_section import noise_sections
 from glws.experiment._provenance import described_hashes
+from glws.experiment._sources_section import source_sections
 from glws.experiment._words import learned_from
 from glws.inference import Posterior
 from glws.kinds import AbstractSupervision
@@ -58,7 +59,7 @@ def run_content(run: RunFolder, data: ExperimentData, fitted: Fitted, found: Map
         examples=tuple(_examples(data, groups)),
         surprising=tuple(_surprises(data, groups)),
         warnings=tuple(in_short(fitted.warnings)),
-        sections=(*bag_sections(found, data), *noise_sections(fitted.noise)),
+        sections=(*bag_sections(found, data), *source_sections(data), *noise_sections(fitted.noise)),
         maps=tuple(_maps(data, groups)),
         identifiability=tuple(identify(data.train).describe(data.classes)),
     )

@@ -158,7 +158,9 @@ class Votes(AbstractTableKind, LearnsNoise):
     def from_columns(cls, request: KindRequest) -> Votes:
         """The votes, and what the options say.
 
-        Sources are learned from the votes alone to begin with, and training learns more; unless `accuracy` is given.
+        Sources are learned from the votes alone to begin with, and training learns more, unless `accuracy` is given or
+        abstentions are informative: how often sources vote on a class cannot be told apart from how frequent it is, and
+        a classifier that is learned at the same time would drift towards one class.
         """
         options = dict(request.options)
         accuracy, names = options.pop("accuracy", None), options.pop("source_names", None)
@@ -166,7 +168,10 @@ class Votes(AbstractTableKind, LearnsNoise):
         found = cls.of(request.weak["votes"], request.num_classes, given, names)
         if accuracy is not None and options:
             raise DataError(f"with accuracy given nothing is learned to begin with; leave out {', '.join(options)}")
-        return found if accuracy is not None else found.learned(**options).learning()
+        if accuracy is not None:
+            return found
+        learned = found.learned(**options)
+        return learned if learned.has_rates else learned.learning()
 
     @classmethod
     def _of_sorted(
