@@ -159,7 +159,7 @@ class Votes(AbstractTableKind, LearnsNoise):
         """The votes, and what the options say.
 
         Sources are learned from the votes alone to begin with, and training learns more, unless `accuracy` is given or
-        abstentions are informative: how often sources vote on a class is hard to distinguish from how frequent it is, and
+        abstentions are informative: how often sources vote on a class is hard to distinguish from its frequency, and
         a classifier that is learned at the same time would drift towards one class.
         """
         options = dict(request.options)
