@@ -18,6 +18,7 @@ import glws
 from glws.automata import Automaton, all_equal, any_of, between, exactly, from_counts, from_table, none_of, string
 from glws.inference import (
     AbstractForm,
+    Agreement,
     Automata,
     Counts,
     JointCounts,
@@ -29,7 +30,6 @@ from glws.inference import (
 from glws.inference import _counts as counts
 from glws.inference import _trellis as trellis
 from glws.kinds import ExpectedCount
-from glws.kinds._agreement import Agreement
 
 GROUPS, LONGEST = 12, 5
 Make = Callable[[torch.Generator, Tensor, int], AbstractForm]

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from glws.inference import log_sum_of_others
 from glws.kinds import ConfidenceDifference, PairComparison, PairSimilarity, SimilarityConfidence, Together, Triplets
-from glws.kinds._agreement import log_sum_of_others
 
 # Four pairs of scores, the worked batch of all numbers below, given to six digits.
 FIRST = torch.tensor([0.8, -0.3, 1.5, 0.1], dtype=torch.float64)

@@ -9,28 +9,25 @@ from benchmarks.engines.contest import BY_HAND, OURS, Answer, Call, Contestant, 
 from benchmarks.engines.peers import circuits, recursions
 from benchmarks.engines.tasks.inputs import pair_inputs
 from glws.automata import all_equal
-from glws.inference import infer
-from glws.inference._closed import pairs
+from glws.inference import TableWeights, infer
 
 
 def compiled(log_probs: Tensor) -> Call:
     """The compiled kernel."""
-    from glws.inference._compiled_pairs import compiled_pair_posterior
+    lengths, table = torch.full((len(log_probs),), 2), TableWeights(_same(log_probs))
 
-    lengths, same = torch.full((len(log_probs),), 2), _same(log_probs)
-    return lambda: Answer(*compiled_pair_posterior(log_probs, lengths, same))
+    def call() -> Answer:
+        answer = table.by_kernel(log_probs, lengths)
+        assert answer is not None, "numba is not installed"
+        return Answer(*answer)
+
+    return call
 
 
 def plain(log_probs: Tensor) -> Call:
     """The same in plain torch."""
-    same = _same(log_probs)
-
-    def call() -> Answer:
-        log_z, marginals, held = pairs(log_probs.double(), same)
-        assert bool(held.all())
-        return Answer(log_z.to(log_probs.dtype), marginals.to(log_probs.dtype))
-
-    return call
+    lengths, table = torch.full((len(log_probs),), 2), TableWeights(_same(log_probs))
+    return lambda: Answer(*table.in_log_space(log_probs, lengths))
 
 
 def _same(log_probs: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Closed-form answers: none of some classes, at least one of them, any weights of pairs.
+"""Closed-form answers: none of some classes, at least one of them.
 
 All work in float64 on [groups, instances, classes] potentials and return log Z and q.
 """
@@ -44,44 +44,6 @@ def present(
 
 MODERATE = 30.0
 """Products of three exponentials of logs up to this one stay far from the limits of float64."""
-
-
-def pairs(
-    potentials: Float[Tensor, "groups 2 classes"], log_weights: Float[Tensor, "groups classes classes"]
-) -> tuple[Float[Tensor, "groups"], Float[Tensor, "groups 2 classes"], Bool[Tensor, "groups"]]:
-    """Two instances: Z = Σ_{k,l} φ_1(k) A(k,l) φ_2(l) as products of matrices, in linear space.
-
-    The third result marks the groups that float64 can hold; log Z and q of the others are undefined. Weights that are
-    the same for all groups (an expanded tensor) are read once.
-
-    >>> same = torch.eye(2, dtype=torch.float64).log().expand(1, -1, -1)
-    >>> log_z, marginals, held = pairs(torch.tensor([[[0.5, 0.5], [0.2, 0.8]]], dtype=torch.float64).log(), same)
-    >>> log_z.exp(), marginals[0, 0], held
-    (tensor([0.5000], dtype=torch.float64), tensor([0.2000, 0.8000], dtype=torch.float64), tensor([True]))
-    """
-    log_weights = log_weights[:1] if log_weights.stride(0) == 0 else log_weights
-    powers = potentials.exp()
-    joint = _partners(powers, log_weights.double().exp()).mul_(powers)
-    total = joint[:, 0] @ joint.new_ones(joint.shape[2])  # ten times as fast as sum(1) for two classes
-    most = 1e250 if _are_moderate(potentials) and _are_moderate(log_weights) else -torch.inf
-    held = (total > 1e-250) & (total < most)
-    return total.log(), joint.flatten(1).div_(total[:, None]).view_as(joint), held
-
-
-def _partners(powers: Float[Tensor, "groups 2 classes"], tables: Float[Tensor, "_ classes classes"]) -> Tensor:
-    """Σ_l A(k,l) φ_2(l) and Σ_k A(k,l) φ_1(k), the factors of the two instances; one table may serve all groups."""
-    if len(tables) != 1:
-        first, second = powers.unbind(1)
-        return torch.stack([torch.einsum("gkl,gl->gk", tables, second), torch.einsum("gk,gkl->gl", first, tables)], 1)
-    classes = powers.shape[2]
-    crossed = tables.new_zeros(2 * classes, 2 * classes)
-    crossed[:classes, classes:], crossed[classes:, :classes] = tables, tables.mT
-    return (powers.flatten(1) @ crossed).view_as(powers)
-
-
-def _are_moderate(logs: Tensor) -> bool:
-    """Whether no log is large; underflow is detected in the sum."""
-    return not logs.numel() or float(logs.amax()) < MODERATE
 
 
 def _independent(potentials: Tensor, mask: Tensor) -> Answer:

@@ -22,7 +22,7 @@ from torch.nn.functional import pad
 from glws.automata import Automaton, between, exactly, from_counts, from_table
 from glws.errors import AutomatonError
 from glws.inference import _closed as closed
-from glws.inference import _compiled_pairs as compiled_pairs
+from glws.inference import _compiled_forms as compiled_forms
 from glws.inference import _counts as counts
 from glws.inference import _gpu as gpu
 from glws.inference import _presence as presence_queries
@@ -30,6 +30,7 @@ from glws.inference import _trellis as trellis
 from glws.inference._draws import draws, entropies
 from glws.inference._gpu import presence
 from glws.inference._padding import padding_mask
+from glws.inference._rows import Rows
 
 Potentials = Float[Tensor, "groups instances classes"]
 Labelings = Int[Tensor, "groups instances"]
@@ -77,6 +78,32 @@ class AbstractForm(ABC):
     ) -> Solution:
         """`solve` with engine and error; forms with approximate answers override this."""
         return Solution(*self.solve(potentials, lengths))
+
+    def compiled(self, rows: Rows) -> compiled_forms.Found | None:
+        """The answer of a compiled kernel on the CPU; None without one."""
+        return None
+
+    def in_log_space(
+        self, potentials: Float[Tensor, "groups instances classes"], lengths: Int[Tensor, "groups"]
+    ) -> Answer:
+        """The answer in plain torch, for any range of numbers; forms with a kernel in linear space define it."""
+        raise NotImplementedError
+
+    def by_kernel(
+        self, potentials: Float[Tensor, "groups instances classes"], lengths: Int[Tensor, "groups"]
+    ) -> Answer | None:
+        """The answer of `compiled` for padded groups; those that it leaves are solved in log space."""
+        if potentials.device.type != "cpu" or not potentials.shape[0]:
+            return None
+        found = self.compiled(Rows.of_padded(potentials, lengths))
+        if found is None:
+            return None
+        log_z, marginals = found.log_z, found.marginals.view_as(potentials)
+        if found.doubtful:
+            left = log_z.isnan().nonzero()[:, 0]
+            again = self.select(left).in_log_space(potentials[left].double(), lengths[left])
+            log_z[left], marginals[left] = again[0], again[1].to(marginals.dtype)
+        return log_z.to(potentials.dtype), marginals
 
     @abstractmethod
     def automaton(self, group: int, length: int) -> Automaton:
@@ -185,26 +212,16 @@ class TableWeights(AbstractForm):
 
     def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
         """Z = Σ_y A(y) Π_j φ_j(y_j), and q_j the sums of the table over the other instances."""
-        if self.size == 2 and compiled_pairs.can_answer(potentials):
-            return compiled_pairs.compiled_pair_posterior(potentials, lengths, self.log_weights)
-        inside = resized(potentials.double(), self.size)
-        if self.size == 2 and potentials.device.type == "cpu":
-            return self._solve_pairs(inside, lengths == 2, potentials)
-        return self._solve_in_logs(inside, lengths == self.size, potentials)
+        return self.by_kernel(potentials, lengths) or self.in_log_space(potentials, lengths)
 
-    def _solve_pairs(self, inside: Tensor, fits: Tensor, potentials: Tensor) -> Answer:
-        """As products of matrices, in linear space; pairs that underflow there are solved again in log space."""
-        log_z, marginals, held = closed.pairs(inside, self.log_weights)
-        if not bool((fits & held).all()):
-            log_z, marginals = torch.where(fits, log_z, -torch.inf), torch.where(fits[:, None, None], marginals, 0.0)
-            doubtful = fits & ~held
-            again = TableWeights(self.log_weights[doubtful])
-            log_z[doubtful], marginals[doubtful] = again._solve_in_logs(inside[doubtful], fits[doubtful], inside)
-        return log_z.to(potentials.dtype), resized(marginals, potentials.shape[1]).to(potentials.dtype)
+    def compiled(self, rows: Rows) -> compiled_forms.Found | None:
+        """For single instances and pairs."""
+        return compiled_forms.by_tables(rows, self.size, self.log_weights) if self.size <= 2 else None
 
-    def _solve_in_logs(self, inside: Tensor, fits: Tensor, potentials: Tensor) -> Answer:
-        scores = self._scores(inside)
-        log_z, share = normalized(scores.flatten(1), fits)
+    def in_log_space(self, potentials: Tensor, lengths: Tensor) -> Answer:
+        """The definition, in float64."""
+        scores = self._scores(potentials)
+        log_z, share = normalized(scores.flatten(1), lengths == self.size)
         table = share.view_as(scores)
         marginals = torch.stack([_summed(table, place) for place in range(self.size)], 1)
         return log_z.to(potentials.dtype), resized(marginals, potentials.shape[1]).to(potentials.dtype)
@@ -277,6 +294,14 @@ class PresenceWeights(AbstractForm):
         """Z = A_none Z_none + A_some Z_some, both in closed form, and q their mixture."""
         if presence.fits(potentials):
             return presence.gpu_presence_posterior(potentials, self.counted, self.log_weights, lengths)
+        return self.by_kernel(potentials, lengths) or self.in_log_space(potentials, lengths)
+
+    def compiled(self, rows: Rows) -> compiled_forms.Found | None:
+        """In linear space, by a trellis of two states."""
+        return compiled_forms.by_presence(rows, self.counted, self.log_weights)
+
+    def in_log_space(self, potentials: Tensor, lengths: Tensor) -> Answer:
+        """The closed form, in float64."""
         real = padding_mask(potentials, lengths)
         log_none, none = closed.absent(potentials.double(), real, self.counted)
         log_some, some = closed.present(potentials.double(), real, self.counted)

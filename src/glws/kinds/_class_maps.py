@@ -28,7 +28,9 @@ from glws.automata import Automaton, CountWeights, state_budget
 from glws.errors import ConstraintError, StateBudgetError
 from glws.inference import (
     AbstractForm,
+    Agreement,
     Between,
+    Closeness,
     Counts,
     Exactly,
     JointCounts,
@@ -38,7 +40,6 @@ from glws.inference import (
     TableWeights,
 )
 from glws.kinds._abstract import AbstractSupervision
-from glws.kinds._agreement import Agreement
 from glws.kinds._expected_count import ExpectedCount
 from glws.kinds._multi_instance import PresentClasses, log_marks
 from glws.kinds._pair_comparison import ReleasedComparison
@@ -324,6 +325,8 @@ def _of_form(weak: AbstractSupervision, form: AbstractForm, lengths: Int[Tensor,
         return _of_presence(form.counted, form.log_weights, lengths)
     if isinstance(form, TableWeights | ReleasedComparison):
         return [_of_table(form.log_weights)]
+    if isinstance(form, Closeness):
+        return [_of_table(form.table().log_weights)]
     if isinstance(form, AgreementTarget):
         return [_of_agreement(torch.full_like(form.target, -torch.inf), (1 - form.target).log(), form.num_classes)]
     if isinstance(form, Agreement | ReleasedAgreement):

@@ -10,9 +10,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from glws.inference import Posterior
+from glws.inference import Agreement, Posterior
 from glws.kinds._abstract import SHARED
-from glws.kinds._agreement import Agreement
 from glws.kinds._arrays import Numbers, flags, rates, true_labels
 from glws.kinds._columns import Columns, KindRequest
 from glws.kinds._fixed_size import AbstractFixedSize

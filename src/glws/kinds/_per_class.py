@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from glws.kinds._agreement import log_sum_of_others
+from glws.inference import log_sum_of_others
 
 
 def one_against_rest(

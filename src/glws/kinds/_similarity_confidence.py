@@ -11,9 +11,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from glws.errors import DataError
-from glws.inference import AbstractForm, Answer, resized
+from glws.inference import AbstractForm, Agreement, Answer, resized
 from glws.kinds._abstract import SHARED
-from glws.kinds._agreement import Agreement
 from glws.kinds._arrays import Numbers, pairs_of_probabilities, rates, shares
 from glws.kinds._columns import Columns, KindRequest
 from glws.kinds._fixed_size import AbstractFixedSize

@@ -12,9 +12,8 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from glws.errors import DataError
-from glws.inference import AbstractForm, Automata, Selected, TableWeights
+from glws.inference import AbstractForm, AbstractTabled, Automata, Selected, TableWeights
 from glws.kinds._abstract import AbstractSupervision
-from glws.kinds._agreement import Agreement
 from glws.kinds._fixed_size import AbstractFixedSize
 from glws.kinds._narrowing import Narrowed, by_automata, by_table, numbered_rows
 from glws.kinds._wording import Names
@@ -123,7 +122,7 @@ def _support(weak: Together, lengths: Int[Tensor, "groups"]) -> Bool[Tensor, "gr
 
 
 def _as_table(form: AbstractForm) -> AbstractForm:
-    return form.table() if isinstance(form, Agreement) else form
+    return form.table() if isinstance(form, AbstractTabled) else form
 
 
 def _distinct(form: AbstractForm, lengths: Int[Tensor, "groups"]) -> Automata:

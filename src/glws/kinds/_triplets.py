@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from glws.inference import Posterior
+from glws.inference import Closeness, Posterior
 from glws.kinds._abstract import SHARED
 from glws.kinds._arrays import Numbers, classes, rates, true_labels
 from glws.kinds._columns import Columns, KindRequest
@@ -27,8 +27,7 @@ class Triplets(AbstractTableKind, LearnsNoise):
                    1/2  where it has the label of both or of neither: the answer says nothing
                    0    where it has the label of the other one only
 
-    With probability `flip` the answer is the wrong one. Classes are known up to a permutation. The table has K³
-    entries for each group, so this is for tens of classes, not hundreds.
+    With probability `flip` the answer is the wrong one. Classes are known up to a permutation.
 
     >>> weak = Triplets.of([1], num_classes=2)
     >>> weak.automaton(0, 3).weight([0, 0, 1]), weak.automaton(0, 3).weight([0, 1, 1])
@@ -71,12 +70,17 @@ class Triplets(AbstractTableKind, LearnsNoise):
         """Which of the two others is closer to the first."""
         return cls.of(request.weak["closer"], request.num_classes, **request.options)
 
+    def form(self, lengths: Int[Tensor, "groups"]) -> Closeness:
+        """By the two agreements with the first, without a table."""
+        return Closeness(self._log_weights(), self.num_classes)
+
+    def _log_weights(self) -> Float[Tensor, "groups 3"]:
+        right, wrong, tie = (1 - self.flip).log(), self.flip.log(), torch.full_like(self.flip, 0.5).log()
+        return torch.stack([torch.cat([right, wrong, tie]), torch.cat([wrong, right, tie])])[self.closer - 1]
+
     def log_table(self) -> Float[Tensor, "groups classes classes classes"]:
         """log of the weights above, with the wrong answer mixed in."""
-        equal = torch.eye(self.num_classes, dtype=torch.float64, device=self.closer.device)
-        second = 0.5 * (1 + equal[:, :, None] - equal[:, None, :])
-        mixed = (1 - self.flip) * second + self.flip * (1 - second)
-        return torch.stack([mixed, mixed.mT]).log()[self.closer - 1]
+        return self.form(torch.full_like(self.closer, 3)).table().log_weights
 
     def weight(self, group: int, labels: Sequence[int]) -> float:
         """As written above."""

@@ -12,9 +12,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from glws.inference import Posterior
+from glws.inference import Posterior, log_sum_of_others
 from glws.kinds import AbstractSupervision, PartialLabels
-from glws.kinds._agreement import log_sum_of_others
 from glws.methods._abstract import AbstractMethod, Setup
 from glws.methods._risks import mean
 from glws.methods._step import State, Step

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from glws.errors import DataError
-from glws.kinds._agreement import log_sum_of_others
+from glws.inference import log_sum_of_others
 from glws.methods._abstract import Setup
 from glws.methods._confidence_table import (
     CONFIDENCES,
