@@ -110,18 +110,18 @@ def crossing(name: str, sizes: list[int], calls_at: Callable[[int], dict[str, Ca
 
 
 def compiled_recursion_against_frequencies(question: str, instances: int) -> dict[str, Callable[[], object]]:
-    zero, one, lengths = (values.numpy() for values in batch(64, instances))
-    answer = np.empty(64), np.empty((64, instances))
+    zero, one, lengths = (values.view(-1).numpy() for values in batch(64, instances))
+    starts, answer = np.arange(64) * instances, (np.empty(64), np.empty(64 * instances))
     weights = questions(64, instances, instances // 4)[question]
     if isinstance(weights, Weighted):
         log_weights = weights.log_weights.numpy()
         return {
-            str(short): lambda short=short: compiled.weighted(zero, one, lengths, log_weights, short, *answer)
+            str(short): lambda short=short: compiled.weighted(zero, one, starts, lengths, log_weights, short, *answer)
             for short in (instances, 0)
         }
     low = np.full(64, instances // 4)
     return {
-        str(short): lambda short=short: compiled.intervals(zero, one, lengths, low, low, short, *answer)
+        str(short): lambda short=short: compiled.intervals(zero, one, starts, lengths, low, low, short, *answer)
         for short in (instances, 0)
     }
 

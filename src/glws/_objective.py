@@ -120,7 +120,7 @@ def unchecked_em_loss(
     elif multiclass != "auto":
         weak = solved_by(weak, multiclass)
     if e_log_probs is None:
-        fit = posterior = infer(log_probs, weak, lengths, evidence)
+        fit = posterior = infer(log_probs if supervised else log_probs.detach(), weak, lengths, evidence)
     else:
         fit, posterior = infer_two(log_probs, e_log_probs, weak, lengths, evidence)
     unsupervised_loss = _unsupervised(log_probs, posterior, fit.log_selection, reduction)
@@ -144,6 +144,9 @@ def _unsupervised(
 ) -> Float[Tensor, ""]:
     """-Σ q log p + log p(selected | x) over possible groups; 0 log 0 is 0."""
     target = posterior.marginals.to(log_probs.dtype)
+    if log_selection is None and reduction == "instance":
+        mean: Tensor = _CrossEntropy.apply(log_probs, target)  # type: ignore[no-untyped-call]
+        return mean
     losses = -torch.where(target > 0, target * log_probs, 0.0).sum(2)
     if log_selection is not None:
         losses = losses + (log_selection / posterior.lengths.clamp_min(1))[:, None]
@@ -151,6 +154,21 @@ def _unsupervised(
     if reduction == "group":
         return _mean(torch.where(counted, losses, 0.0).sum(1), ~posterior.impossible)
     return _mean(losses, counted)
+
+
+class _CrossEntropy(torch.autograd.Function):
+    """-Σ q log p, the mean over instances with a posterior; 0 log 0 is 0. Autograd would take a dozen operations."""
+
+    @staticmethod
+    def forward(ctx: Any, log_probs: Tensor, target: Tensor) -> Tensor:
+        number = (target.sum(-1) > 0).sum().clamp_min(1)
+        ctx.save_for_backward(target, number)
+        return -torch.where(target > 0, target * log_probs, 0.0).sum(-1).sum() / number
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        target, number = ctx.saved_tensors
+        return (-gradient / number) * target, None
 
 
 def _mean(values: Tensor, counted: Tensor) -> Float[Tensor, ""]:

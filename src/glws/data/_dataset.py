@@ -102,6 +102,8 @@ class BatchPart:
 
     def gather(self, log_probs: Float[Tensor, "rows classes"]) -> Float[Tensor, "groups instances classes"]:
         """Predictions for the distinct instances, arranged by group."""
+        if log_probs.device.type == "cpu":  # its gradient is `added_by_number`
+            return log_probs.index_select(0, self.rows.reshape(-1)).view(*self.rows.shape, *log_probs.shape[1:])
         laid_out: Tensor = _Rows.apply(log_probs, self.rows.to(log_probs.device))  # type: ignore[no-untyped-call]
         return laid_out
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -73,6 +74,13 @@ class Groups:
         """Number of instances of each group."""
         return self.offsets.diff()
 
+    @cached_property
+    def _size(self) -> int | None:
+        """The number of instances of every group, if it is the same; None otherwise."""
+        lengths = self.lengths
+        is_common = len(lengths) > 0 and int(lengths[0]) > 0 and bool((lengths == lengths[0]).all())
+        return int(lengths[0]) if is_common and len(self.indices) == self.offsets[-1] else None
+
     def __getitem__(self, groups: int | Sequence[int] | Tensor) -> Groups:
         """Some of the groups, in this order."""
         chosen = torch.as_tensor(groups).reshape(-1)
@@ -86,6 +94,9 @@ class Groups:
 
     def padded(self, groups: Int[Tensor, "chosen"]) -> tuple[Int[Tensor, "chosen instances"], Int[Tensor, "chosen"]]:
         """Instance numbers of some groups as one array, and the lengths; padding repeats some member."""
+        if self._size is not None:
+            table = self.indices.view(-1, self._size)[groups]
+            return table, torch.full((len(table),), self._size)
         lengths = self.offsets[groups + 1] - self.offsets[groups]
         steps = torch.arange(int(lengths.max()) if len(lengths) else 0)
         within = torch.where(steps < lengths[:, None], steps, 0)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -92,18 +93,54 @@ class AbstractForm(ABC):
     def by_kernel(
         self, potentials: Float[Tensor, "groups instances classes"], lengths: Int[Tensor, "groups"]
     ) -> Answer | None:
-        """The answer of `compiled` for padded groups; those that it leaves are solved in log space."""
+        """The answer of `compiled` for padded groups."""
         if potentials.device.type != "cpu" or not potentials.shape[0]:
             return None
-        found = self.compiled(Rows.of_padded(potentials, lengths))
+        found = self._by_kernel(Rows.of_padded(potentials, lengths))
+        return None if found is None else (found[0], found[1].view_as(potentials))
+
+    def _by_kernel(self, rows: Rows) -> Answer | None:
+        """The answer of `compiled`; groups that it leaves are solved in log space."""
+        found = self.compiled(rows)
         if found is None:
             return None
-        log_z, marginals = found.log_z, found.marginals.view_as(potentials)
+        log_z, marginals = found.log_z, found.marginals
         if found.doubtful:
-            left = log_z.isnan().nonzero()[:, 0]
-            again = self.select(left).in_log_space(potentials[left].double(), lengths[left])
-            log_z[left], marginals[left] = again[0], again[1].to(marginals.dtype)
-        return log_z.to(potentials.dtype), marginals
+            self._solve_in_logs(rows, log_z.isnan().nonzero()[:, 0], log_z, marginals)
+        log_likelihood = log_z.to(marginals.dtype)
+        if marginals.dtype == torch.float32 and not bool((log_z > -3e38).all()):  # below its range: impossible
+            marginals = rows.where_possible_classes(marginals, log_likelihood)
+        return log_likelihood, marginals
+
+    def _solve_in_logs(self, rows: Rows, left: Tensor, log_z: Tensor, marginals: Tensor) -> None:
+        """Write the answers of some of the groups, in log space."""
+        others = Rows(rows.values, rows.starts[left], rows.lengths[left])
+        for some in others.pieces():
+            form, potentials = self.select(left[some]), others.padded(some).double()
+            log_z[left[some]], found = form.in_log_space(potentials, others.lengths[some])
+            others.put(marginals, some, found.to(marginals.dtype))
+
+    def solution_of_rows(self, rows: Rows) -> Solution:
+        """`solution` for groups without padding, q as [rows, classes]: by a kernel, or padded, few groups at a time."""
+        if rows.values.device.type == "cpu" and (answer := self._by_kernel(rows)) is not None:
+            return Solution(*answer)
+        return self._by_pieces(rows)
+
+    def _by_pieces(self, rows: Rows) -> Solution:
+        """`solution` for groups of similar length together."""
+        log_z, marginals = rows.values.new_empty(len(rows.lengths)), torch.zeros_like(rows.values)
+        engines, errors = dict[str, None](), torch.zeros_like(log_z)
+        is_exact = True
+        for groups in rows.pieces():
+            form = self if len(groups) == len(rows.lengths) else self.select(groups)
+            found = form.solution(rows.padded(groups), rows.lengths[groups])
+            log_z[groups] = found.log_likelihood
+            rows.put(marginals, groups, found.marginals)
+            if found.engine is not None:
+                engines.update(dict.fromkeys(found.engine.split(" + ")))
+            if found.error is not None:
+                errors[groups], is_exact = found.error, False
+        return Solution(log_z, marginals, " + ".join(engines) or None, None if is_exact else errors)
 
     @abstractmethod
     def automaton(self, group: int, length: int) -> Automaton:
@@ -155,6 +192,8 @@ class AbstractForm(ABC):
 
     def to(self: FormT, device: torch.device) -> FormT:
         """The form with its tensors on another device."""
+        if device.type == "cpu" and all(value.device.type == "cpu" for value in self.tensors()):
+            return self
         return self._mapped(lambda value: to_device(value, device))
 
     def is_capturable(self, device: torch.device) -> bool:
@@ -189,10 +228,20 @@ T = TypeVar("T")
 
 def _with_tensors(record: T, change: Callable[[Tensor], Tensor]) -> T:
     """A dataclass with `change` applied to its tensors, nested ones included."""
-    values = {item.name: getattr(record, item.name) for item in fields(record)}  # type: ignore[arg-type]
-    changed = {name: change(value) for name, value in values.items() if isinstance(value, Tensor)}
-    nested = {name: _with_tensors(value, change) for name, value in values.items() if is_dataclass(value)}
-    return replace(record, **changed, **nested)  # type: ignore[type-var]
+    changed: T = object.__new__(type(record))
+    for name in _names(type(record)):  # type: ignore[arg-type]
+        value = getattr(record, name)
+        if isinstance(value, Tensor):
+            value = change(value)
+        elif is_dataclass(value):
+            value = _with_tensors(value, change)
+        object.__setattr__(changed, name, value)
+    return changed
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(item.name for item in fields(kind))
 
 
 @dataclass(frozen=True, eq=False)
@@ -399,8 +448,15 @@ class Counts(AbstractForm):
         """True for hard counts and `Sampled`, which have kernels."""
         return isinstance(self.weights, counts.Exactly | counts.Sampled) and gpu.can_answer(device)
 
+    def compiled(self, rows: Rows) -> compiled_forms.Found | None:
+        """By the kernels for counts; weights of a sample are not among them."""
+        return compiled_forms.by_counts(rows, self.counted, self.only, self.weights)
+
     def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
         """The posterior of being counted, divided among the counted classes, and the rest among the others."""
+        return self.by_kernel(potentials, lengths) or self._solve_plain(potentials, lengths)
+
+    def _solve_plain(self, potentials: Tensor, lengths: Tensor) -> Answer:
         if potentials.shape[2] == 2 and self.only is not None:
             return self._solve_two_classes(potentials, lengths, self.only)
         phi = potentials.double()

@@ -256,7 +256,13 @@ class _Solve(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, *_: Tensor | None) -> tuple[Tensor, None]:
         potentials, marginals = ctx.saved_tensors
+        if not torch.is_grad_enabled():
+            return _gradient(gradient, marginals), None
         return _Gradient.apply(gradient, potentials, marginals), None  # type: ignore[no-untyped-call]
+
+
+def _gradient(gradient: Tensor, marginals: Tensor) -> Tensor:
+    return torch.where(marginals > 0, gradient[:, None, None] * marginals, 0.0)
 
 
 class _Gradient(torch.autograd.Function):
@@ -264,7 +270,7 @@ class _Gradient(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, gradient: Tensor, potentials: Tensor, marginals: Tensor) -> Tensor:
-        return torch.where(marginals > 0, gradient[:, None, None] * marginals, 0.0)
+        return _gradient(gradient, marginals)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> None:

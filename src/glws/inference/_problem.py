@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -76,7 +76,7 @@ def checked_problem(
     potentials = log_probs if log_probs.dtype == torch.float64 else log_probs.float()
     if evidence is not None:
         potentials = potentials + _evidence(evidence, potentials)
-    if lengths is not None:
+    if lengths is not None and not _are_full(sizes, log_probs.shape[1]):
         steps = torch.arange(log_probs.shape[1], device=log_probs.device)
         potentials = torch.where((steps < sizes[:, None])[:, :, None], potentials, 0.0)
     _check_numbers(potentials)
@@ -101,8 +101,8 @@ def _form(weak: Weak, lengths: Int[Tensor, "groups"], classes: int) -> AbstractF
         return weak
     if isinstance(weak, Automaton):
         return _checked(Automata.of(weak, len(lengths)), classes)
-    if isinstance(weak, HasForm):
-        return _form_of_kind(weak, lengths, classes)
+    if callable(getattr(weak, "form", None)):
+        return _form_of_kind(cast(HasForm, weak), lengths, classes)
     return _checked(Automata.of(_sequence(weak, len(lengths)), len(lengths)), classes)
 
 
@@ -149,11 +149,15 @@ def _lengths(lengths: Tensor | Sequence[int] | None, log_probs: Tensor) -> Int[T
         raise DataError(f"lengths must hold one number for each of {groups} groups, found shape {list(sizes.shape)}")
     if _is_recording(sizes):
         return sizes.long()
-    wrong = ((sizes < 0) | (sizes > instances)).nonzero()
-    if len(wrong):
-        group = int(wrong[0])
+    if sizes.numel() and not 0 <= int(sizes.min()) <= int(sizes.max()) <= instances:
+        group = int(((sizes < 0) | (sizes > instances)).nonzero()[0])
         raise DataError(f"group {group}: length {int(sizes[group])} must be in 0..{instances}, as in log_probs")
     return sizes.long()
+
+
+def _are_full(lengths: Int[Tensor, "groups"], instances: int) -> bool:
+    """Whether no group has padding, as far as the host knows."""
+    return lengths.device.type == "cpu" and (not lengths.numel() or int(lengths.min()) == instances)
 
 
 def _evidence(evidence: Tensor, potentials: Tensor) -> Tensor:

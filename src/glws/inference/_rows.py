@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 
 class Rows(NamedTuple):
-    """Group g has the rows starts[g] .. starts[g] + lengths[g]."""
+    """Group g has the rows starts[g] .. starts[g] + lengths[g]: packed without gaps, or padded to one length."""
 
     values: Float[Tensor, "rows classes"]
     starts: Int[Tensor, "groups"]
@@ -33,17 +34,67 @@ class Rows(NamedTuple):
 
     def like_values(self) -> Float[Tensor, "rows classes"]:
         """Room for an answer; 0 in gaps."""
-        is_full = int(self.lengths.sum()) == len(self.values)
-        return torch.empty_like(self.values) if is_full else torch.zeros_like(self.values)
+        return torch.empty_like(self.values) if self.is_packed else torch.zeros_like(self.values)
+
+    def spread(self, values: Shaped[Tensor, "groups ..."]) -> Shaped[Tensor, "rows ..."]:
+        """The value of the group of each row; any in gaps."""
+        if len(values) and values.stride(0) == 0:
+            return values[:1]
+        if len(self.lengths) and len(self.values) % len(self.lengths) == 0 and not self.is_packed:  # a padded tensor
+            return values.repeat_interleave(len(self.values) // len(self.lengths), 0)
+        return values.repeat_interleave(self.lengths, 0)
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether there are no gaps."""
+        return int(self.lengths.sum()) == len(self.values)
+
+    def where_possible(self, values: Float[Tensor, "rows"], log_z: Float[Tensor, "groups"]) -> Float[Tensor, "rows"]:
+        """The values in rows of possible groups; 0 in others and in gaps."""
+        if not self.is_packed:
+            instances = len(self.values) // len(self.lengths)
+            real = torch.arange(instances) < self.lengths[:, None]
+            values = torch.where(real.view(-1), values, 0.0)
+        possible = log_z > -torch.inf
+        return values if bool(possible.all()) else torch.where(self.spread(possible), values, 0.0)
 
     def padded(self, groups: Int[Tensor, "chosen"]) -> Float[Tensor, "chosen instances classes"]:
         """Some of the groups, padded with zeros."""
-        places, real = self.places(groups)
-        return torch.where(real[:, :, None], self.values[places], 0.0)
-
-    def places(self, groups: Int[Tensor, "chosen"]) -> tuple[Tensor, Tensor]:
-        """The row of each instance of some of the groups [chosen, instances], and the padding mask."""
         lengths = self.lengths[groups]
         steps = torch.arange(int(lengths.max()) if len(lengths) else 0)
         real = steps < lengths[:, None]
-        return torch.where(real, self.starts[groups][:, None] + steps, 0), real
+        places = torch.where(real, self.starts[groups][:, None] + steps, 0)
+        return torch.where(real[:, :, None], self.values[places], 0.0)
+
+    def where_possible_classes(
+        self, values: Float[Tensor, "rows classes"], log_z: Float[Tensor, "groups"]
+    ) -> Float[Tensor, "rows classes"]:
+        """The values in rows of possible groups, 0 in others."""
+        return torch.where(self.spread(log_z > -torch.inf)[:, None], values, 0.0)
+
+    def put(
+        self,
+        out: Shaped[Tensor, "rows ..."],
+        groups: Int[Tensor, "chosen"],
+        padded: Shaped[Tensor, "chosen instances ..."],
+    ) -> None:
+        """Write values of padded groups to the rows of these groups."""
+        steps = torch.arange(padded.shape[1])
+        real = steps < self.lengths[groups][:, None]
+        out[(self.starts[groups][:, None] + steps)[real]] = padded[real]
+
+    def pieces(self) -> Iterator[Int[Tensor, "chosen"]]:
+        """Groups to be padded together: all if that adds little, else those of similar length."""
+        lengths = self.lengths
+        if not len(lengths) or len(lengths) * int(lengths.max()) <= PADDED * max(int(lengths.sum()), 1):
+            yield torch.arange(len(lengths))
+            return
+        magnitude = torch.log(lengths.clamp_min(1).double()).div(0.25).long()
+        for number in sorted(set(magnitude.tolist())):
+            groups = (magnitude == number).nonzero()[:, 0]
+            yield from groups.split(max(ROWS_AT_ONCE // int(lengths[groups].max().clamp_min(1)), 1))
+
+
+PADDED = 1.3
+"""Padding that makes a batch longer by up to this factor is no matter."""
+ROWS_AT_ONCE = 1 << 18

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import Field, fields, replace
+from dataclasses import Field, fields
+from functools import cache
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -152,7 +153,8 @@ class AbstractSupervision(ABC):
         return f"the weak label of group {group}"
 
     def __len__(self) -> int:
-        return next(len(value) for name, value in self._values() if name not in self._shared())
+        value: Tensor | tuple[Any, ...] = getattr(self, _layout(type(self))[1][0])
+        return value.shape[0] if isinstance(value, Tensor) else len(value)
 
     def __getitem__(self: Kind, groups: Tensor | Sequence[int] | slice) -> Kind:
         chosen = groups if isinstance(groups, slice) else torch.as_tensor(groups).cpu()
@@ -246,17 +248,26 @@ class AbstractSupervision(ABC):
         return None
 
     def _values(self) -> list[tuple[str, Any]]:
-        return [(item.name, getattr(self, item.name)) for item in self._fields()]
+        return [(name, getattr(self, name)) for name in _layout(type(self))[0]]
 
-    def _shared(self) -> set[str]:
-        return {item.name for item in self._fields() if item.metadata.get("shared")}
+    def _shared(self) -> frozenset[str]:
+        return _layout(type(self))[2]
 
-    def _fields(self) -> tuple[Field[Any], ...]:
-        return fields(self)  # type: ignore[arg-type]  # kinds are dataclasses
+    def _mapped(self: Kind, change: Callable[[Any], Any], skip: frozenset[str] = frozenset()) -> Kind:
+        """With changed fields, which need no check: they were checked before."""
+        changed: Kind = object.__new__(type(self))
+        for name, value in self._values():
+            object.__setattr__(changed, name, value if name in skip else change(value))
+        return changed
 
-    def _mapped(self: Kind, change: Callable[[Any], Any], skip: set[str] | None = None) -> Kind:
-        changed = {name: change(value) for name, value in self._values() if name not in (skip or ())}
-        return replace(self, **changed)  # type: ignore[type-var]
+
+@cache
+def _layout(kind: type[AbstractSupervision]) -> tuple[tuple[str, ...], tuple[str, ...], frozenset[str]]:
+    """The names of all fields, of those with an entry for each group, and of those shared by all groups."""
+    every: tuple[Field[Any], ...] = fields(kind)  # type: ignore[arg-type]  # kinds are dataclasses
+    shared = frozenset(item.name for item in every if item.metadata.get("shared"))
+    names = tuple(item.name for item in every)
+    return names, tuple(name for name in names if name not in shared), shared
 
 
 def _taken(value: Any, index: Tensor) -> Any:

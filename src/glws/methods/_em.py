@@ -156,6 +156,10 @@ class _FormAsWeak:
         return self.form
 
 
+def _sum(values: list[Tensor]) -> Tensor:
+    return torch.stack(values).sum() if len(values) > 1 else values[0]
+
+
 def default_method() -> AbstractMethod:
     """What learns where no method is named."""
     return GLWS()
@@ -170,15 +174,11 @@ def _distance(log_probs: Tensor, posterior: Tensor, lengths: Tensor) -> Float[Te
 
 def _log_metrics(step: Step, answers: list[EMLoss]) -> None:
     """Log the likelihood, the entropy of the posteriors, the impossible groups and the error of approximations."""
-    possible = [~answer.posterior.impossible for answer in answers]
     marginals = [answer.posterior.marginals for answer in answers]
-    entropy, instances = (
-        torch.stack([function(table).sum() for table in marginals]).sum()
-        for function in (torch.special.entr, torch.clone)
-    )
-    step.note("entropy", entropy / instances.clamp_min(1))
-    step.note("negative_log_likelihood", torch.stack([answer.supervised for answer in answers]).sum())
-    step.note("impossible_groups", torch.stack([(~each).sum() for each in possible]).sum().float())
+    entropy = _sum([torch.special.entr(table).sum() for table in marginals])
+    step.note("entropy", entropy / _sum([table.sum() for table in marginals]).clamp_min(1))
+    step.note("negative_log_likelihood", _sum([answer.supervised.detach() for answer in answers]))
+    step.note("impossible_groups", _sum([answer.posterior.impossible.sum() for answer in answers]).float())
     errors = [answer.posterior.error.max() for answer in answers if answer.posterior.error is not None]
     if errors:
         step.note("approximation_error", torch.stack(errors).max())

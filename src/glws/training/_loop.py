@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -346,7 +347,7 @@ class Training:
 
     def _check(self, loss: Tensor) -> None:
         """Raises on a non-finite loss. On CUDA it is checked once per epoch, to avoid a sync."""
-        if self.device.type == "cpu" and not bool(torch.isfinite(loss)):
+        if self.device.type == "cpu" and not math.isfinite(loss.item()):
             raise DataError(f"step {self.step}: the loss is {float(loss.detach())}; the instances may hold NaN")
 
     def _check_impossible(self, notes: Callable[[], Mapping[str, Tensor]]) -> None:

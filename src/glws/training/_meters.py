@@ -66,6 +66,8 @@ def row_of(values: Iterable[Tensor], device: torch.device) -> Float[Tensor, "nam
     >>> row_of([torch.tensor(0.5), torch.tensor(2)], torch.device("cpu"))
     tensor([0.5000, 2.0000, 1.0000], dtype=torch.float64)
     """
+    if device.type == "cpu":
+        return torch.tensor([*(float(value) for value in values), 1.0], dtype=torch.float64)
     here = [value.to(device) for value in values]
     same_type = here if len({value.dtype for value in here}) == 1 else [value.double() for value in here]
     one = torch.ones(1, dtype=torch.float64, device=device)
@@ -81,5 +83,7 @@ def predicted_counts(
     >>> predicted_counts(torch.tensor([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]]), torch.tensor([True, True, False]))
     tensor([1., 1.], dtype=torch.float64)
     """
+    if is_counted is None and logits.device.type == "cpu":
+        return torch.bincount(logits.argmax(1), minlength=logits.shape[1]).double()
     chosen = torch.nn.functional.one_hot(logits.argmax(1), logits.shape[1]).double()
     return chosen.sum(0) if is_counted is None else is_counted.double() @ chosen

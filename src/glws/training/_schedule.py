@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -48,10 +49,11 @@ def build_optimizer(
     matrices = [weight for weight in parameters if weight.ndim > 1]
     vectors = [weight for weight in parameters if weight.ndim <= 1]
     decays = (config.weight_decay, config.weight_decay if config.decay_biases else 0.0)
-    groups = [
-        {"params": params, "weight_decay": decay} for params, decay in zip((matrices, vectors), decays, strict=True)
-    ]
-    fused = device.type == "cuda"
+    groups: list[dict[str, Any]] = [{"params": [*matrices, *vectors], "weight_decay": decays[0]}]
+    if decays[0] != decays[1]:
+        parts = zip((matrices, vectors), decays, strict=True)
+        groups = [{"params": params, "weight_decay": decay} for params, decay in parts]
+    fused = device.type in ("cpu", "cuda")
     if config.optimizer == "sgd":
         nesterov = config.nesterov and config.momentum > 0
         return torch.optim.SGD(groups, config.learning_rate, config.momentum, nesterov=nesterov, fused=fused)

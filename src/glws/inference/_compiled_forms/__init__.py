@@ -13,8 +13,11 @@ import torch
 from torch import Tensor
 
 from glws.inference._closed import MODERATE
+from glws.inference._counts.on_cpu import compiled_counts, kernel_of
+from glws.inference._counts.weights import Sampled, Weights
 from glws.inference._kernels import Kernel
 from glws.inference._rows import Rows
+from glws.inference._threads import in_parallel
 
 if TYPE_CHECKING:
     from glws.inference._compiled_forms.agreement import Agreement
@@ -67,9 +70,20 @@ def _load_tables() -> Tables:
 PRESENCE, AGREEMENT, TABLES = Kernel(_load_presence), Kernel(_load_agreement), Kernel(_load_tables)
 
 
-def _answer(kernel: Any, rows: Rows, *arguments: Any) -> Found:
-    log_z, marginals = torch.empty(len(rows.lengths), dtype=torch.float64), rows.like_values()
-    return Found(log_z, marginals, kernel(*arguments, log_z.numpy(), marginals.numpy()))
+def _answer(kernel: Any, rows: Rows, *tables: Tensor, size: tuple[int, ...] = ()) -> Found:
+    """The answer of a kernel, group by group; a table has a row for each group, or one for all."""
+    values, starts, lengths = rows.arrays()
+    log_z, marginals = torch.empty(len(lengths), dtype=torch.float64), rows.like_values()
+    found, out = log_z.numpy(), marginals.numpy()
+    arrays = [table.contiguous().numpy() for table in tables]
+
+    def solve(begin: int, end: int) -> int:
+        part = slice(begin, end)
+        own = [array if len(array) == 1 else array[part] for array in arrays]
+        doubtful: int = kernel(values, *size, starts[part], lengths[part], *own, found[part], out)
+        return doubtful
+
+    return Found(log_z, marginals, in_parallel(solve, lengths))
 
 
 def _alone(table: Tensor) -> Tensor:
@@ -80,10 +94,7 @@ def _alone(table: Tensor) -> Tensor:
 def by_presence(rows: Rows, counted: Tensor, log_weights: Tensor) -> Found | None:
     """Weights of "no counted class occurs" and "one does"; None if the kernel is not there."""
     kernel = PRESENCE.ready()
-    if kernel is None:
-        return None
-    masks, weights = _alone(counted).contiguous().numpy(), _alone(log_weights).double().contiguous().numpy()
-    return _answer(kernel, rows, *rows.arrays(), masks, weights)
+    return None if kernel is None else _answer(kernel, rows, _alone(counted), _alone(log_weights).double())
 
 
 def by_agreement(rows: Rows, log_weights: Tensor) -> Found | None:
@@ -91,15 +102,35 @@ def by_agreement(rows: Rows, log_weights: Tensor) -> Found | None:
     kernel = AGREEMENT.ready()
     if kernel is None:
         return None
-    weights = torch.where(log_weights <= MODERATE, log_weights.double().exp(), torch.nan)
-    return _answer(kernel, rows, *rows.arrays(), weights.contiguous().numpy())
+    return _answer(kernel, rows, torch.where(log_weights <= MODERATE, log_weights.double().exp(), torch.nan))
 
 
 def by_tables(rows: Rows, size: int, log_weights: Tensor) -> Found | None:
     """Tables of weights of single instances [groups, K] or pairs [groups, K, K]."""
     kernel = TABLES.ready()
-    if kernel is None:
+    return None if kernel is None else _answer(kernel, rows, _alone(log_weights).double().flatten(1), size=(size,))
+
+
+def by_counts(rows: Rows, counted: Tensor, only: int | None, weights: Weights) -> Found | None:
+    """Weights of the number of labels in the counted classes, of whatever class."""
+    if isinstance(weights, Sampled) or (kernel := kernel_of(weights).ready()) is None:
         return None
-    values, starts, lengths = rows.arrays()
-    weights = _alone(log_weights).double().flatten(1).contiguous().numpy()
-    return _answer(kernel, rows, values, size, starts, lengths, weights)
+    if only is not None and rows.values.shape[1] == 2:
+        zero, one = (rows.values[:, label].double().contiguous() for label in (1 - only, only))
+        log_z, positive = compiled_counts(kernel, zero, one, rows.starts, rows.lengths, weights)
+        negative = rows.where_possible(1.0 - positive, log_z)
+        shares = [negative, positive] if only else [positive, negative]
+        return Found(log_z, torch.stack(shares, 1).to(rows.values.dtype), 0)
+    phi, mask = rows.values.double(), rows.spread(counted)
+    (one, shares_one), (zero, shares_zero) = (_within(phi, side) for side in (mask, ~mask))
+    log_z, positive = compiled_counts(kernel, zero, one, rows.starts, rows.lengths, weights)
+    negative = rows.where_possible(1.0 - positive, log_z)
+    marginals = positive[:, None] * shares_one + negative[:, None] * shares_zero
+    return Found(log_z, marginals.to(rows.values.dtype), 0)
+
+
+def _within(phi: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
+    """Log of the sum over the chosen classes of each row, and their shares in it."""
+    some = torch.where(chosen, phi, -torch.inf)
+    total = torch.logsumexp(some, 1)
+    return total, torch.exp(some - torch.where(total == -torch.inf, 0.0, total)[:, None])

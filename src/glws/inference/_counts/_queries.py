@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from glws.inference._counts._conditional import sample_given_count
-from glws.inference._counts.posterior import count_posterior, ends, remaining_weights
+from glws.inference._counts.posterior import count_posterior, remaining_weights
 from glws.inference._counts.tilting import Undecided, set_aside, small_sides
-from glws.inference._counts.weights import Between, Exactly, Sampled, Weighted, Weights
+from glws.inference._counts.weights import Between, Exactly, Sampled, Weighted, Weights, ends
 from glws.inference._counts.windows import log_law, tilted_to
 from glws.inference._draws import cross_entropy, draws
 

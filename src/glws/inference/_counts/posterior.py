@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import importlib.util
 import math
 from typing import NamedTuple
 
@@ -13,14 +11,15 @@ from torch import Tensor
 
 from glws.errors import DataError
 from glws.inference import _gpu as gpu
+from glws.inference._counts.on_cpu import compiled_counts, kernel_of
 from glws.inference._counts.recursion import recursion_posterior
-from glws.inference._counts.thresholds import COMPILED_SHORT_EXACT, COMPILED_SHORT_WEIGHTED, TORCH_SHORT, TORCH_TINY
+from glws.inference._counts.thresholds import TORCH_SHORT
 from glws.inference._counts.tilting import Undecided, bounded, set_aside
-from glws.inference._counts.weights import Between, Exactly, Sampled, Weighted, Weights
+from glws.inference._counts.weights import Exactly, Sampled, Weighted, Weights, Written, ends
 from glws.inference._counts.windows import interval_posterior, weighted_posterior
+from glws.inference._kernels import waiting_for_kernels
 from glws.inference._padding import padding_mask
 
-Written = Exactly | Between | Weighted
 ALGORITHMS = ("auto", "compiled", "characteristic", "recursion")
 
 
@@ -72,7 +71,7 @@ def count_posterior(
         weights = weights.weighted(lengths)
     if method == "auto" and isinstance(weights, Exactly) and gpu.is_available(log_zero):
         return _fused(log_zero, log_one, lengths, weights)
-    chosen = _automatic(log_zero) if method == "auto" else method
+    chosen = _automatic(log_zero, weights) if method == "auto" else method
     with torch.no_grad():
         if chosen == "compiled":
             result = _compiled(log_zero, log_one, lengths, weights)
@@ -131,15 +130,10 @@ def _check_lengths(log_zero: Tensor, lengths: Tensor, weights: Weights) -> None:
         raise DataError(f"{longest} instances need {longest + 1} columns of log-weights; found {columns}")
 
 
-def _automatic(log_zero: Tensor) -> str:
-    if log_zero.device.type == "cpu" and log_zero.numel() > TORCH_TINY and _can_compile():
+def _automatic(log_zero: Tensor, weights: Written) -> str:
+    if log_zero.device.type == "cpu" and kernel_of(weights).ready() is not None:
         return "compiled"
     return "recursion" if log_zero.shape[1] <= TORCH_SHORT else "characteristic"
-
-
-@functools.cache
-def _can_compile() -> bool:
-    return importlib.util.find_spec("numba") is not None
 
 
 def _without_instances(log_zero: Float[Tensor, "problems instances"], weights: Weights) -> CountResult:
@@ -154,28 +148,15 @@ def _without_instances(log_zero: Float[Tensor, "problems instances"], weights: W
     return CountResult(log_likelihood.to(log_zero.dtype), torch.zeros_like(log_zero))
 
 
-def ends(weights: Exactly | Between) -> tuple[Int[Tensor, "problems"], Int[Tensor, "problems"]]:
-    """The smallest and the largest count of weight 1."""
-    if isinstance(weights, Exactly):
-        return weights.count.long(), weights.count.long()
-    return weights.low.long(), weights.high.long()
-
-
 def _compiled(log_zero: Tensor, log_one: Tensor, lengths: Tensor, weights: Written) -> CountResult:
     """The numba kernels on the memory of the tensors."""
-    from glws.inference._counts import compiled  # numba is imported here, at first use
-
-    zero, one = (values.detach().double().contiguous() for values in (log_zero, log_one))
-    log_likelihood, marginals = zero.new_empty(zero.shape[0]), torch.empty_like(zero)
-    problem = (zero.numpy(), one.numpy(), lengths.long().contiguous().numpy())
-    answer = (log_likelihood.numpy(), marginals.numpy())
-    if isinstance(weights, Weighted):
-        log_weights = bounded(weights.log_weights.detach()).contiguous()
-        compiled.weighted(*problem, log_weights.numpy(), COMPILED_SHORT_WEIGHTED, *answer)
-    else:
-        low, high = ends(weights)
-        compiled.intervals(*problem, low.contiguous().numpy(), high.contiguous().numpy(), COMPILED_SHORT_EXACT, *answer)
-    return CountResult(log_likelihood, marginals)
+    with waiting_for_kernels():
+        kernel = kernel_of(weights).ready()
+    assert kernel is not None, "numba is not installed"
+    zero, one = (values.detach().double().contiguous().view(-1) for values in (log_zero, log_one))
+    starts = torch.arange(len(lengths)) * log_zero.shape[1]
+    log_likelihood, marginals = compiled_counts(kernel, zero, one, starts, lengths, weights)
+    return CountResult(log_likelihood, marginals.view_as(log_zero))
 
 
 def _plain(log_zero: Tensor, log_one: Tensor, lengths: Tensor, weights: Written, method: str) -> CountResult:

@@ -8,8 +8,6 @@ from __future__ import annotations
 # Compiled: up to this many instances the tilted recursion beats the characteristic function.
 COMPILED_SHORT_EXACT = 80
 COMPILED_SHORT_WEIGHTED = 256
-# Plain torch answers for batches of up to this many instances, for which compiling (seconds) does not pay.
-TORCH_TINY = 64
 # Plain torch: up to this many instances the log-space recursion beats the characteristic function.
 TORCH_SHORT = 25
 # Variance of the tilted count from which power sums replace the loop over frequencies. The compiled series holds

@@ -70,6 +70,15 @@ class Sampled:
 Table = Float[Tensor, "problems instances"]
 Weights = Exactly | Between | Weighted | Sampled
 """A weight of each count: exactly m, an interval, any weights, or a sample of a population."""
+Written = Exactly | Between | Weighted
+"""Weights that are an interval, or a list."""
+
+
+def ends(weights: Exactly | Between) -> tuple[Int[Tensor, "problems"], Int[Tensor, "problems"]]:
+    """The smallest and the largest count of weight 1."""
+    if isinstance(weights, Exactly):
+        return weights.count.long(), weights.count.long()
+    return weights.low.long(), weights.high.long()
 
 
 def binomial(lengths: Int[Tensor, "problems"], prior: Float[Tensor, "problems"] | float) -> Weighted:

@@ -11,8 +11,8 @@ from glws.inference._counts.compiled.interval import interval_batch
 from glws.inference._counts.compiled.numeric import Integers, Vector, entry_kernel, sources_fingerprint
 from glws.inference._counts.compiled.weighted import weighted_batch
 
-IntervalBatch = Callable[[Vector, Vector, Integers, Integers, Integers, int, Vector, Vector], None]
-WeightedBatch = Callable[[Vector, Vector, Integers, Vector, int, Vector, Vector], None]
+IntervalBatch = Callable[[Vector, Vector, Integers, Integers, Integers, Integers, int, Vector, Vector], None]
+WeightedBatch = Callable[[Vector, Vector, Integers, Integers, Vector, int, Vector, Vector], None]
 
 
 def _entry_points(sources: str) -> tuple[IntervalBatch, WeightedBatch]:
@@ -22,6 +22,7 @@ def _entry_points(sources: str) -> tuple[IntervalBatch, WeightedBatch]:
     def intervals(
         log_zero: Vector,
         log_one: Vector,
+        starts: Integers,
         lengths: Integers,
         low: Integers,
         high: Integers,
@@ -30,12 +31,13 @@ def _entry_points(sources: str) -> tuple[IntervalBatch, WeightedBatch]:
         marginals: Vector,
     ) -> None:
         sources  # noqa: B018
-        interval_batch(log_zero, log_one, lengths, low, high, short, log_likelihood, marginals)
+        interval_batch(log_zero, log_one, starts, lengths, low, high, short, log_likelihood, marginals)
 
     @entry_kernel
     def weighted(
         log_zero: Vector,
         log_one: Vector,
+        starts: Integers,
         lengths: Integers,
         log_weights: Vector,
         short: int,
@@ -43,7 +45,7 @@ def _entry_points(sources: str) -> tuple[IntervalBatch, WeightedBatch]:
         marginals: Vector,
     ) -> None:
         sources  # noqa: B018
-        weighted_batch(log_zero, log_one, lengths, log_weights, short, log_likelihood, marginals)
+        weighted_batch(log_zero, log_one, starts, lengths, log_weights, short, log_likelihood, marginals)
 
     return intervals, weighted
 

@@ -178,19 +178,22 @@ def finite_spread(log_weights: Vector) -> float:
 def weighted_batch(
     log_zero: Vector,
     log_one: Vector,
+    starts: Integers,
     lengths: Integers,
     log_weights: Vector,
     short: int,
     log_likelihood: Vector,
     marginals: Vector,
 ) -> None:
-    """Solve all problems of a batch; groups of up to `short` instances by recursion."""
-    widest = min(log_zero.shape[1], short)
+    """Solve all problems of a batch, each a range of rows; those of up to `short` instances by recursion."""
+    longest = 0
+    for b in range(lengths.size):
+        longest = max(longest, lengths[b])
+    widest = min(longest, short)
     table = np.empty((widest + 4, widest + 2))
-    for b in range(log_zero.shape[0]):
-        n = lengths[b]
-        marginals[b, n:] = 0.0
-        problem_zero, problem_one, answer = log_zero[b, :n], log_one[b, :n], marginals[b, :n]
+    for b in range(lengths.size):
+        i, j = starts[b], starts[b] + lengths[b]
+        problem_zero, problem_one, answer = log_zero[i:j], log_one[i:j], marginals[i:j]
         zero, one, row, places, is_clean, certain, total = prepare(problem_zero, problem_one, answer)
         if total > -math.inf:
             reachable = log_weights[b, certain : certain + row.size + 1]

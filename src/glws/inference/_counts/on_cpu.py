@@ -1,0 +1,82 @@
+"""The compiled kernels for counts, on rows: the problems are ranges of two columns of log-potentials."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from glws.inference._counts.thresholds import COMPILED_SHORT_EXACT, COMPILED_SHORT_WEIGHTED
+from glws.inference._counts.tilting import bounded
+from glws.inference._counts.weights import Weighted, Written, ends
+from glws.inference._kernels import Kernel
+from glws.inference._threads import in_parallel
+
+if TYPE_CHECKING:
+    from glws.inference._counts.compiled import IntervalBatch, WeightedBatch
+
+
+def _arrays() -> tuple[Any, ...]:
+    """One problem of two instances, and room for its answer."""
+    numbers = np.zeros(1, dtype=np.int64)
+    return np.zeros(2), np.zeros(2), numbers, numbers + 2, np.zeros(1), np.zeros(2)
+
+
+def _load_intervals() -> IntervalBatch:
+    from glws.inference._counts.compiled import intervals
+
+    zero, one, starts, lengths, log_likelihood, marginals = _arrays()
+    intervals(zero, one, starts, lengths, starts, lengths, COMPILED_SHORT_EXACT, log_likelihood, marginals)
+    return intervals
+
+
+def _load_weighted() -> WeightedBatch:
+    from glws.inference._counts.compiled import weighted
+
+    zero, one, starts, lengths, log_likelihood, marginals = _arrays()
+    log_weights = np.zeros((1, 3))
+    weighted(zero, one, starts, lengths, log_weights, COMPILED_SHORT_WEIGHTED, log_likelihood, marginals)
+    return weighted
+
+
+INTERVALS, WEIGHTED = Kernel(_load_intervals), Kernel(_load_weighted)
+
+
+def kernel_of(weights: Written) -> Kernel[Any]:
+    """The kernel for weights of this type."""
+    return WEIGHTED if isinstance(weights, Weighted) else INTERVALS
+
+
+def compiled_counts(
+    kernel: Any,
+    log_zero: Float[Tensor, "rows"],
+    log_one: Float[Tensor, "rows"],
+    starts: Int[Tensor, "problems"],
+    lengths: Int[Tensor, "problems"],
+    weights: Written,
+) -> tuple[Float[Tensor, "problems"], Float[Tensor, "rows"]]:
+    """log-likelihoods, and posteriors of being counted, of contiguous float64 rows; 0 between the problems."""
+    is_full = int(lengths.sum()) == len(log_zero)
+    marginals = (torch.empty_like if is_full else torch.zeros_like)(log_zero)
+    log_likelihood = log_zero.new_empty(len(lengths))
+    first, size = starts.numpy(), lengths.long().contiguous().numpy()
+    given, short = _given(weights)
+    zero, one, found, out = log_zero.numpy(), log_one.numpy(), log_likelihood.numpy(), marginals.numpy()
+
+    def solve(begin: int, end: int) -> int:
+        part = slice(begin, end)
+        kernel(zero, one, first[part], size[part], *(values[part] for values in given), short, found[part], out)
+        return 0
+
+    in_parallel(solve, size)
+    return log_likelihood, marginals
+
+
+def _given(weights: Written) -> tuple[tuple[Any, ...], int]:
+    """The weights as arrays, and up to how many instances the recursion is faster."""
+    if isinstance(weights, Weighted):
+        return (bounded(weights.log_weights.detach()).contiguous().numpy(),), COMPILED_SHORT_WEIGHTED
+    return tuple(end.contiguous().numpy() for end in ends(weights)), COMPILED_SHORT_EXACT

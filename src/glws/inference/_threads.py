@@ -1,0 +1,48 @@
+"""Groups in parallel: compiled kernels release the interpreter, so that plain threads run them side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+LEAST = 1 << 14
+"""Batches of fewer instances are answered by one thread: starting another takes some 50 microseconds."""
+PIECES = 4
+"""Pieces for each thread, so that one that ends early takes another."""
+
+Integers = npt.NDArray[np.int64]
+
+
+def in_parallel(solve: Callable[[int, int], int], lengths: Integers) -> int:
+    """The sum of solve(begin, end) over pieces of the groups, by as many threads as torch uses.
+
+    Every group is solved by itself, so that the answers have the same bits whatever the number of threads.
+
+    >>> in_parallel(lambda begin, end: end - begin, np.full(5, 20_000))
+    5
+    """
+    threads = torch.get_num_threads()
+    if threads == 1 or len(lengths) == 1 or int(lengths.sum()) < LEAST:
+        return solve(0, len(lengths))
+    pieces = _pieces(lengths, threads * PIECES)
+    return sum(_pool(threads).map(lambda piece: solve(*piece), pieces))
+
+
+def _pieces(lengths: Integers, number: int) -> list[tuple[int, int]]:
+    """Ranges of groups with about as many instances each, those with most instances first."""
+    ends = np.cumsum(lengths)
+    cuts = np.searchsorted(ends, np.linspace(0, ends[-1], number + 1)[1:-1]) + 1
+    bounds = np.unique(np.concatenate([[0], cuts.clip(0, len(lengths)), [len(lengths)]])).tolist()
+    pieces = list(pairwise(bounds))
+    return sorted(pieces, key=lambda piece: -int(lengths[piece[0] : piece[1]].sum()))
+
+
+@lru_cache(maxsize=4)
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, "glws")
