@@ -22,8 +22,7 @@ from glws.inference._compiled_forms.numeric import (
     sources_fingerprint,
     suitable_shift,
 )
-from glws.inference._compiled_trellis.lanes import kernel
-from glws.inference._counts.compiled.numeric import Integers, Vector, entry_kernel
+from glws.inference._counts.compiled.numeric import Integers, Vector, entry_kernel, kernel
 
 TILE = 64
 """Number of pairs side by side."""
