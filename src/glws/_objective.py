@@ -45,6 +45,8 @@ def em_loss(
 ) -> EMLoss:
     """The EM loss of the paper (its equation 5), unsupervised · L_U + supervised · L_S, from predictions.
 
+    `log_probs` are [groups, instances, classes], or packed [instances, classes] with `lengths`, as for `infer`.
+
         L_U = -Σ_j Σ_k q_j(k) log p_j(k)        q: the posterior of the E-step, held constant
         L_S = -log Z = -log p(w | x)
 
@@ -147,12 +149,12 @@ def _unsupervised(
     if log_selection is None and reduction == "instance":
         mean: Tensor = _CrossEntropy.apply(log_probs, target)  # type: ignore[no-untyped-call]
         return mean
-    losses = -torch.where(target > 0, target * log_probs, 0.0).sum(2)
+    losses = -torch.where(target > 0, target * log_probs, 0.0).sum(-1)
     if log_selection is not None:
-        losses = losses + (log_selection / posterior.lengths.clamp_min(1))[:, None]
-    counted = target.sum(2) > 0
+        losses = losses + posterior.for_instances(log_selection / posterior.lengths.clamp_min(1))
+    counted = target.sum(-1) > 0
     if reduction == "group":
-        return _mean(torch.where(counted, losses, 0.0).sum(1), ~posterior.impossible)
+        return _mean(posterior.sum_by_group(torch.where(counted, losses, 0.0)), ~posterior.impossible)
     return _mean(losses, counted)
 
 
@@ -191,11 +193,12 @@ def batch_losses(
     objective = em_loss if is_checked else unchecked_em_loss
     answers = []
     for part in batch.parts:
-        view, evidence = (None if rows is None else part.gather(rows) for rows in (e_log_probs, batch.evidence))
+        arrange = part.gather if options.get("multiclass") == "per_class" else part.arranged
+        view, evidence = (None if rows is None else arrange(rows) for rows in (e_log_probs, batch.evidence))
         chosen = {**options, "e_log_probs": view, "evidence": evidence}
         if len(batch.parts) > 1 and not is_multiclass(part.weak):
             chosen.pop("multiclass", None)
-        answers.append(objective(part.gather(log_probs), part.weak, part.lengths, **chosen))
+        answers.append(objective(arrange(log_probs), part.weak, part.lengths, **chosen))
     return answers
 
 

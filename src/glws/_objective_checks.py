@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from glws.errors import DataError
-from glws.inference import Posterior, check_log_probs, may_read_values
+from glws.inference import Posterior, check_log_probs, may_read_values, place_of
 
 TOLERANCE = {torch.float16: 5e-2, torch.bfloat16: 5e-2}
 """Tolerance of |log Σ_k p(k)| by dtype: rounding of a log-softmax; 1e-3 for other types."""
@@ -20,7 +20,7 @@ _WARNED: set[tuple[str, int]] = set()
 
 def normalized_log_probs(logits: Tensor) -> Tensor:
     """The log-softmax over the classes; invalid input is returned unchanged, for `infer` to refuse."""
-    check_log_probs(logits)
+    check_log_probs(logits, is_packed=logits.ndim == 2)
     return logits.log_softmax(-1)
 
 
@@ -35,24 +35,24 @@ def check_normalized(views: Mapping[str, Tensor], lengths: Tensor | Sequence[int
     glws.errors.DataError: log_probs look like probabilities (they sum to 1 over the classes): pass log_probs.log()
     """
     for name, view in views.items():
-        check_log_probs(view, name)
+        check_log_probs(view, name, is_packed=lengths is not None)
         if may_read_values(view):
             _check_view(name, view.detach(), lengths)
 
 
 def _check_view(name: str, view: Tensor, lengths: Tensor | Sequence[int] | None) -> None:
-    totals = view.logsumexp(2)
+    totals = view.logsumexp(-1)
     wrong = totals.abs() > TOLERANCE.get(view.dtype, 1e-3)
     if not bool(wrong.any()):
         return
     wrong &= totals.isfinite() & _real(totals, lengths)
     if not bool(wrong.any()):
         return
-    group, instance = wrong.nonzero()[0].tolist()
-    row = view[group, instance].double()
+    place = wrong.nonzero()[0].tolist()
+    row, where = view[tuple(place)].double(), place_of(place, lengths)
     if bool((row >= 0).all()) and abs(float(row.sum()) - 1) <= TOLERANCE.get(view.dtype, 1e-3):
         raise DataError(f"{name} look like probabilities (they sum to 1 over the classes): pass {name}.log()")
-    found = f"exp({name}) of group {group}, instance {instance} sums to {float(row.logsumexp(0).exp()):.3g}, not 1"
+    found = f"exp({name}) of {where} sums to {float(row.logsumexp(0).exp()):.3g}, not 1"
     looks = f"{name} look like logits ({found})" if bool((row > 0).any()) else found
     raise DataError(f"{looks}: pass log_softmax(-1) of the logits, or the logits with normalized=False")
 
@@ -60,7 +60,7 @@ def _check_view(name: str, view: Tensor, lengths: Tensor | Sequence[int] | None)
 def _real(totals: Tensor, lengths: Tensor | Sequence[int] | None) -> Tensor:
     """The padding mask [groups, instances]; all True if `lengths` do not fit, which `infer` refuses."""
     sizes = None if lengths is None else torch.as_tensor(lengths, device=totals.device)
-    if sizes is None or sizes.shape != totals.shape[:1]:
+    if totals.ndim == 1 or sizes is None or sizes.shape != totals.shape[:1]:
         return torch.ones_like(totals, dtype=torch.bool)
     return torch.arange(totals.shape[1], device=totals.device) < sizes[:, None]
 

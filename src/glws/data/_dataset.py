@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from glws.data._groups import Groups
+from glws.data._groups import Groups, padded_table
 from glws.data.sources._images import ImageFiles
 from glws.errors import DataError
 from glws.kinds import AbstractSupervision
@@ -80,6 +80,13 @@ class _Rows(torch.autograd.Function):
         return (added_where_chosen if is_small else added_by_number)(flat, places, ctx.number), None
 
 
+def _rows_of(values: Tensor, rows: Tensor) -> Tensor:
+    if values.device.type == "cpu":  # its gradient is `added_by_number`
+        return values.index_select(0, rows.reshape(-1)).view(*rows.shape, *values.shape[1:])
+    laid_out: Tensor = _Rows.apply(values, rows.to(values.device))  # type: ignore[no-untyped-call]
+    return laid_out
+
+
 def added_where_chosen(values: Tensor, places: Tensor, number: int) -> Tensor:
     """The sum of the values of each place, by comparing all values with every place."""
     chosen = places == torch.arange(number, device=places.device)[:, None]
@@ -93,19 +100,28 @@ def added_by_number(values: Tensor, places: Tensor, number: int) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class BatchPart:
-    """The groups of one kind in a batch: row numbers of instances, and weak labels."""
+    """The groups of one kind in a batch: row numbers of instances, and weak labels.
 
-    rows: Int[Tensor, "groups instances"]
+    `rows` are padded, [groups, instances], or packed, [members], for groups of very different sizes.
+    """
+
+    rows: Int[Tensor, "groups instances"] | Int[Tensor, "members"]
     lengths: Int[Tensor, "groups"]
     weak: AbstractSupervision
     groups: Int[Tensor, "groups"]
 
     def gather(self, log_probs: Float[Tensor, "rows classes"]) -> Float[Tensor, "groups instances classes"]:
-        """Predictions for the distinct instances, arranged by group."""
-        if log_probs.device.type == "cpu":  # its gradient is `added_by_number`
-            return log_probs.index_select(0, self.rows.reshape(-1)).view(*self.rows.shape, *log_probs.shape[1:])
-        laid_out: Tensor = _Rows.apply(log_probs, self.rows.to(log_probs.device))  # type: ignore[no-untyped-call]
-        return laid_out
+        """Predictions for the distinct instances, arranged by group and padded."""
+        return _rows_of(log_probs, self.padded_rows)
+
+    def arranged(self, log_probs: Float[Tensor, "rows classes"]) -> Tensor:
+        """Predictions arranged by group for `glws.infer` and `glws.em_loss`: [members, classes] if packed."""
+        return _rows_of(log_probs, self.rows)
+
+    @property
+    def padded_rows(self) -> Int[Tensor, "groups instances"]:
+        """The row numbers as one table; padding repeats the first member."""
+        return padded_table(self.rows, self.lengths) if self.rows.ndim == 1 else self.rows
 
     def to(self, device: torch.device | str) -> BatchPart:
         """The part with its row numbers and weak labels on another device."""
@@ -191,7 +207,7 @@ class WeakDataset:
 
     def numbered(self, chosen: Sequence[Int[Tensor, "groups"]]) -> Batch:
         """The batch with instance numbers instead of instances."""
-        tables = [groups.padded(numbers) for groups, numbers in zip(self.groups, chosen, strict=True)]
+        tables = [groups.arranged(numbers) for groups, numbers in zip(self.groups, chosen, strict=True)]
         everything = torch.cat([table.reshape(-1) for table, _ in tables])
         numbers, rows = torch.unique(everything, return_inverse=True)
         pieces = rows.split([table.numel() for table, _ in tables])

@@ -15,6 +15,9 @@ from torch import Tensor
 from glws.errors import DataError
 from glws.kinds._arrays import missing_values
 
+PADDED = 2
+"""The largest number of places of a padded table for each member."""
+
 OF_IDS = "for a column that names the group of each instance write Groups.from_ids"
 OF_LISTS = "for lists of instance numbers write Groups.of"
 
@@ -103,6 +106,13 @@ class Groups:
         places = (self.offsets[groups][:, None] + within).clamp_max(len(self.indices) - 1)
         return self.indices[places], lengths
 
+    def arranged(self, groups: Int[Tensor, "chosen"]) -> tuple[Int[Tensor, "..."], Int[Tensor, "chosen"]]:
+        """`padded`, or the members one after the other if that would be more than PADDED times as many numbers."""
+        lengths = self.offsets[groups + 1] - self.offsets[groups]
+        if len(lengths) and len(lengths) * int(lengths.max()) > PADDED * int(lengths.sum()):
+            return self[groups].indices, lengths
+        return self.padded(groups)
+
     def check(self, num_instances: int) -> None:
         """Raise `DataError` with the first group that has a number of no instance."""
         wrong = ((self.indices < 0) | (self.indices >= num_instances)).nonzero()
@@ -110,6 +120,16 @@ class Groups:
             place = int(wrong[0])
             group = int(torch.searchsorted(self.offsets, place, right=True)) - 1
             raise DataError(f"group {group}: instance {int(self.indices[place])} must be in 0..{num_instances - 1}")
+
+
+def padded_table(members: Int[Tensor, "members"], lengths: Int[Tensor, "groups"]) -> Int[Tensor, "groups instances"]:
+    """Members that lie one after the other as one table; padding repeats the first of a group.
+
+    >>> padded_table(torch.tensor([5, 6, 7]), torch.tensor([1, 2]))
+    tensor([[5, 5],
+            [6, 7]])
+    """
+    return Groups(torch.cat([lengths.new_zeros(1), lengths.cumsum(0)]), members).padded(torch.arange(len(lengths)))[0]
 
 
 def _instance_numbers(group: object, where: str) -> Int[Tensor, "..."]:

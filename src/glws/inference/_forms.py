@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,23 +32,13 @@ from glws.inference._draws import draws, entropies
 from glws.inference._gpu import presence
 from glws.inference._padding import padding_mask
 from glws.inference._rows import Rows
+from glws.inference._rows import Solution as Solution
 
 Potentials = Float[Tensor, "groups instances classes"]
 Labelings = Int[Tensor, "groups instances"]
 """One labeling of each group; -1 in padding and in impossible groups."""
 Answer = tuple[Float[Tensor, "groups"], Float[Tensor, "groups instances classes"]]
 """log Z of each group, and the posterior of each label."""
-
-
-class Solution(NamedTuple):
-    """An answer, the engine that computed it, and its error estimate."""
-
-    log_likelihood: Float[Tensor, "groups"]
-    marginals: Float[Tensor, "groups instances classes"]
-    engine: str | None = None
-    """None: the engine that the form names."""
-    error: Float[Tensor, "groups"] | None = None
-    """Estimate of the largest error of a posterior in each group; None: all groups are exact."""
 
 
 FormT = TypeVar("FormT", bound="AbstractForm")
@@ -99,7 +89,7 @@ class AbstractForm(ABC):
         found = self._by_kernel(Rows.of_padded(potentials, lengths))
         return None if found is None else (found[0], found[1].view_as(potentials))
 
-    def _by_kernel(self, rows: Rows) -> Answer | None:
+    def _by_kernel(self, rows: Rows) -> tuple[Tensor, Tensor] | None:
         """The answer of `compiled`; groups that it leaves are solved in log space."""
         found = self.compiled(rows)
         if found is None:
@@ -124,23 +114,7 @@ class AbstractForm(ABC):
         """`solution` for groups without padding, q as [rows, classes]: by a kernel, or padded, few groups at a time."""
         if rows.values.device.type == "cpu" and (answer := self._by_kernel(rows)) is not None:
             return Solution(*answer)
-        return self._by_pieces(rows)
-
-    def _by_pieces(self, rows: Rows) -> Solution:
-        """`solution` for groups of similar length together."""
-        log_z, marginals = rows.values.new_empty(len(rows.lengths)), torch.zeros_like(rows.values)
-        engines, errors = dict[str, None](), torch.zeros_like(log_z)
-        is_exact = True
-        for groups in rows.pieces():
-            form = self if len(groups) == len(rows.lengths) else self.select(groups)
-            found = form.solution(rows.padded(groups), rows.lengths[groups])
-            log_z[groups] = found.log_likelihood
-            rows.put(marginals, groups, found.marginals)
-            if found.engine is not None:
-                engines.update(dict.fromkeys(found.engine.split(" + ")))
-            if found.error is not None:
-                errors[groups], is_exact = found.error, False
-        return Solution(log_z, marginals, " + ".join(engines) or None, None if is_exact else errors)
+        return rows.solved(lambda groups, values, lengths: self.select(groups).solution(values, lengths))
 
     @abstractmethod
     def automaton(self, group: int, length: int) -> Automaton:
@@ -403,6 +377,10 @@ class Selected(AbstractForm):
     def solution(self, potentials: Tensor, lengths: Tensor) -> Solution:
         """The solution of `form`."""
         return self.form.solution(potentials, lengths)
+
+    def solution_of_rows(self, rows: Rows) -> Solution:
+        """The solution of `form`."""
+        return self.form.solution_of_rows(rows)
 
     def automaton(self, group: int, length: int) -> Automaton:
         """The automaton of p(w, selected | y)."""

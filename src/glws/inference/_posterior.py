@@ -34,7 +34,7 @@ class Posterior:
     """
 
     log_likelihood: Float[Tensor, "groups"]
-    marginals: Float[Tensor, "groups instances classes"]
+    marginals: Float[Tensor, "groups instances classes"] | Float[Tensor, "rows classes"]
     _problem: Problem = field(repr=False)
     log_selection: Float[Tensor, "groups"] | None = None
     error: Float[Tensor, "groups"] | None = None
@@ -45,11 +45,11 @@ class Posterior:
         """Name of the engine, or several joined by a plus; approximations have names of their own."""
         if self._engine is not None:
             return self._engine
-        return self._problem.form.engine(automata_form.common_size(self.potentials, self.lengths))
+        return self._problem.form.engine(self._problem.common_size())
 
     @property
     def potentials(self) -> Float[Tensor, "groups instances classes"]:
-        """log_probs plus evidence, 0 in padding."""
+        """log_probs plus evidence, 0 in padding; [rows, classes] if they came packed."""
         return self._problem.potentials.detach()
 
     @property
@@ -81,14 +81,15 @@ class Posterior:
         """
         labels = self._no_labels()
         for groups, form, potentials, lengths in self._possible():
-            labels[groups] = form.mode(potentials, lengths)
+            self._put(labels, groups, form.mode(potentials, lengths))
         return self._mask_padding(labels)
 
     def sample(self, num_samples: int, generator: torch.Generator | None = None) -> Int[Tensor, "n groups instances"]:
         """Independent samples of labelings from p(y | x, w); -1 in padding and in impossible groups."""
-        labels = self._no_labels().repeat(num_samples, 1, 1)
+        labels = torch.stack([self._no_labels()] * num_samples)
         for groups, form, potentials, lengths in self._possible():
-            labels[:, groups] = form.sample(potentials, lengths, num_samples, generator)
+            for label, drawn in zip(labels, form.sample(potentials, lengths, num_samples, generator), strict=True):
+                self._put(label, groups, drawn)
         return self._mask_padding(labels)
 
     def entropy(self) -> Float[Tensor, "groups"]:
@@ -101,6 +102,14 @@ class Posterior:
     def _possible(self) -> Iterator[tuple[Tensor | slice, AbstractForm, Tensor, Tensor]]:
         """The possible groups, if any: indices, form, potentials and lengths."""
         form, potentials, groups = self._problem.form, self.potentials, ~self.impossible
+        rows = self._problem.rows
+        if rows is not None:
+            possible = groups.nonzero()[:, 0]
+            some = rows.select(possible)
+            for piece in some.pieces() if len(possible) and len(rows.values) else ():
+                chosen = possible[piece]
+                yield chosen, form.select(chosen), rows.padded(chosen).double(), self.lengths[chosen]
+            return
         if potentials.shape[1] == 0 or not bool(groups.any()):
             return
         if bool(groups.all()):
@@ -110,9 +119,29 @@ class Posterior:
             yield chosen, form.select(chosen), potentials[chosen].double(), self.lengths[chosen]
 
     def _no_labels(self) -> Int[Tensor, "groups instances"]:
-        return self.lengths.new_full(self.potentials.shape[:2], -1)
+        return self.lengths.new_full(self.potentials.shape[:-1], -1)
+
+    def _put(self, labels: Tensor, groups: Tensor | slice, found: Int[Tensor, "chosen instances"]) -> None:
+        rows = self._problem.rows
+        if rows is None:
+            labels[groups] = found
+        elif isinstance(groups, Tensor):
+            rows.put(labels, groups, found)
+
+    def for_instances(self, values: Float[Tensor, "groups"]) -> Tensor:
+        """A value of each group, for its instances; to be broadcast if they are padded."""
+        return values[:, None] if self.potentials.ndim == 3 else values.repeat_interleave(self.lengths)
+
+    def sum_by_group(self, values: Tensor) -> Float[Tensor, "groups"]:
+        """The sums over instances of values of each, 0 in padding."""
+        if values.ndim == 2:
+            return values.sum(1)
+        group = torch.arange(len(self.lengths), device=values.device).repeat_interleave(self.lengths)
+        return values.new_zeros(len(self.lengths)).index_add(0, group, values)
 
     def _mask_padding(self, labels: Int[Tensor, "*n groups instances"]) -> Int[Tensor, "*n groups instances"]:
+        if self.potentials.ndim == 2:
+            return labels
         return labels.masked_fill_(~padding_mask(self.potentials, self.lengths), -1)
 
 
@@ -130,12 +159,13 @@ def infer(
         Z      = Σ_y A(y) Π_j e_j(y_j) p_j(y_j)              log_likelihood = log Z
         q_j(k) = Σ_{y: y_j = k} A(y) Π_j e_j(y_j) p_j(y_j) / Z     marginals
 
-    `log_probs` need not be normalized; `weak` is one automaton for all groups or one for each; `lengths` makes groups
-    ragged, and padding may hold anything, NaN included; `evidence` is log e_j(k). `engine`: "auto" takes the fastest;
-    "trellis" and "enumeration" (the reference) answer for any weak label. The gradient of log Z with respect to
-    log_probs is q, by an explicit rule. For groups sampled conditional on their weak label (`Selected`),
-    log_likelihood is log p(w | x, selected). float16 and bfloat16 are computed in float32 or wider, with results in
-    float32.
+    `log_probs` need not be normalized; they are padded to the longest group, or packed: [instances, classes], one group
+    after the other, with `lengths`. Then so are marginals and labelings, and memory is proportional to the instances.
+    `weak` is one automaton for all groups or one for each; `lengths` makes groups ragged, and padding may hold
+    anything, NaN included; `evidence` is log e_j(k). `engine`: "auto" takes the fastest; "trellis" and "enumeration"
+    (the reference) answer for any weak label. The gradient of log Z with respect to log_probs is q, by an explicit
+    rule. For groups sampled conditional on their weak label (`Selected`), log_likelihood is log p(w | x, selected).
+    float16 and bfloat16 are computed in float32 or wider, with results in float32.
 
     An impossible group has log_likelihood -inf, marginals 0 and gradient 0, and is counted in `num_impossible`. An
     empty group has the weight of the empty labeling. NaN or +inf outside padding raises `DataError`.
@@ -191,10 +221,11 @@ def infer_two(
     potentials, sizes = torch.cat([first.potentials, second.potentials]), torch.cat([first.lengths] * 2)
     request = _Request(Problem(potentials, sizes, first.form.repeated()), "auto")
     log_z, marginals, engine, error = _answer(request)
-    groups = len(log_probs)
+    groups = len(first.lengths)
     errors = (None, None) if error is None else (error[:groups], error[groups:])
-    answer = Solution(log_z[:groups], marginals[:groups], engine, errors[0])
-    other_answer = Solution(log_z[groups:].detach(), marginals[groups:], engine, errors[1])
+    one, other = marginals[: len(log_probs)], marginals[len(log_probs) :]
+    answer = Solution(log_z[:groups], one, engine, errors[0])
+    other_answer = Solution(log_z[groups:].detach(), other, engine, errors[1])
     return (
         _posterior(answer, first, _log_selection(first, log_probs)),
         _posterior(other_answer, second, _log_selection(second, detached)),
@@ -226,6 +257,8 @@ def _without_autocast(request: _Request) -> Solution:
 
 
 def _solve(problem: Problem, engine: str) -> Solution:
+    if problem.potentials.ndim == 2:
+        return _solve_rows(problem, engine)
     if problem.potentials.shape[0] == 0:
         return Solution(problem.potentials.new_zeros(0), torch.zeros_like(problem.potentials))
     if problem.potentials.shape[1] == 0:  # engines may rely on one instance, which may be padding
@@ -243,6 +276,22 @@ def _solve(problem: Problem, engine: str) -> Solution:
     return problem.form.solution(problem.potentials, problem.lengths)
 
 
+def _solve_rows(problem: Problem, engine: str) -> Solution:
+    """`_solve` for groups one after the other."""
+    rows, form = problem.rows, problem.form
+    assert rows is not None
+    if not len(problem.lengths):
+        return Solution(problem.potentials.new_zeros(0), torch.zeros_like(problem.potentials))
+    if engine in AUTOMATON_ENGINES:
+        automata = automata_form.as_automata(form, problem.lengths)
+        return rows.solved(
+            lambda groups, values, lengths: _solve(Problem(values, lengths, automata.select(groups)), engine)
+        )
+    if engine not in ("auto", suitable := form.engine(problem.common_size())):
+        raise DataError(f'engine "{engine}" does not answer this; "{suitable}" does, and so does "trellis"')
+    return form.solution_of_rows(rows)
+
+
 class _Solve(torch.autograd.Function):
     """log Z with its gradient by the rule ∂ log Z / ∂ φ_j(k) = q_j(k)."""
 
@@ -250,19 +299,20 @@ class _Solve(torch.autograd.Function):
     def forward(ctx: Any, potentials: Tensor, request: _Request) -> tuple[Any, ...]:
         answer = _without_autocast(request)
         ctx.mark_non_differentiable(answer.marginals, *([] if answer.error is None else [answer.error]))
-        ctx.save_for_backward(potentials, answer.marginals)
+        ctx.save_for_backward(potentials, answer.marginals, request.problem.lengths)
         return tuple(answer)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, *_: Tensor | None) -> tuple[Tensor, None]:
-        potentials, marginals = ctx.saved_tensors
+        potentials, marginals, lengths = ctx.saved_tensors
+        gradient = gradient[:, None, None] if marginals.ndim == 3 else gradient.repeat_interleave(lengths)[:, None]
         if not torch.is_grad_enabled():
             return _gradient(gradient, marginals), None
         return _Gradient.apply(gradient, potentials, marginals), None  # type: ignore[no-untyped-call]
 
 
 def _gradient(gradient: Tensor, marginals: Tensor) -> Tensor:
-    return torch.where(marginals > 0, gradient[:, None, None] * marginals, 0.0)
+    return torch.where(marginals > 0, gradient * marginals, 0.0)
 
 
 class _Gradient(torch.autograd.Function):

@@ -14,8 +14,9 @@ from torch import Tensor
 
 from glws.automata import Automaton
 from glws.errors import DataError
-from glws.inference._automata_form import Automata
+from glws.inference._automata_form import Automata, common_size
 from glws.inference._forms import AbstractForm, to_device
+from glws.inference._rows import Rows
 
 
 @runtime_checkable
@@ -60,34 +61,46 @@ class Problem:
     Potentials φ_j(k) are log-probabilities plus log-evidence, float32 or float64, 0 in padding.
     """
 
-    potentials: Float[Tensor, "groups instances classes"]
+    potentials: Float[Tensor, "groups instances classes"] | Float[Tensor, "rows classes"]
     lengths: Int[Tensor, "groups"]
     form: AbstractForm
+
+    @property
+    def rows(self) -> Rows | None:
+        """The groups one after the other, if that is how they came; None for padded ones."""
+        return Rows.packed(self.potentials.detach(), self.lengths) if self.potentials.ndim == 2 else None
+
+    def common_size(self) -> int | None:
+        """1 or 2 if all groups have that size, else None."""
+        if self.potentials.ndim == 3:
+            return common_size(self.potentials, self.lengths)
+        sizes = set(self.lengths.tolist())
+        return sizes.pop() if sizes in ({1}, {2}) else None
 
 
 def checked_problem(
     log_probs: Tensor, weak: Weak, lengths: Tensor | Sequence[int] | None = None, evidence: Tensor | None = None
 ) -> Problem:
     """The arguments of `infer`, checked and converted; differentiable in log_probs and evidence."""
-    check_log_probs(log_probs)
+    check_log_probs(log_probs, is_packed=lengths is not None)
     sizes = _lengths(lengths, log_probs)
-    form = _form(weak, sizes, log_probs.shape[2]).to(log_probs.device)
+    form = _form(weak, sizes, log_probs.shape[-1]).to(log_probs.device)
     sizes = to_device(sizes, log_probs.device)
     potentials = log_probs if log_probs.dtype == torch.float64 else log_probs.float()
     if evidence is not None:
         potentials = potentials + _evidence(evidence, potentials)
-    if lengths is not None and not _are_full(sizes, log_probs.shape[1]):
+    if lengths is not None and log_probs.ndim == 3 and not _are_full(sizes, log_probs.shape[1]):
         steps = torch.arange(log_probs.shape[1], device=log_probs.device)
         potentials = torch.where((steps < sizes[:, None])[:, :, None], potentials, 0.0)
-    _check_numbers(potentials)
+    _check_numbers(potentials, sizes)
     return Problem(potentials, sizes, form)
 
 
-def check_log_probs(log_probs: Tensor, name: str = "log_probs") -> None:
-    """Raise `DataError` unless `log_probs` is a floating point tensor with three axes."""
+def check_log_probs(log_probs: Tensor, name: str = "log_probs", is_packed: bool = False) -> None:
+    """Raise `DataError` unless `log_probs` is a floating point tensor with three axes, or two if packed."""
     if not isinstance(log_probs, Tensor) or not log_probs.is_floating_point():
         raise DataError(f"{name} must be a floating point tensor, found {_described(log_probs)}")
-    if log_probs.ndim != 3 or log_probs.shape[2] == 0:
+    if log_probs.ndim not in ((2, 3) if is_packed else (3,)) or log_probs.shape[-1] == 0:
         hint = f"; for groups of one instance pass {name}[:, None]" if log_probs.ndim == 2 else ""
         raise DataError(f"{name} must be [groups, instances, classes], found shape {list(log_probs.shape)}{hint}")
 
@@ -139,12 +152,12 @@ def _checked(form: Automata, classes: int) -> Automata:
 
 
 def _lengths(lengths: Tensor | Sequence[int] | None, log_probs: Tensor) -> Int[Tensor, "groups"]:
+    if log_probs.ndim == 2:
+        return _packed_lengths(lengths, len(log_probs))
     groups, instances, _ = log_probs.shape
     if lengths is None:
         return torch.full((groups,), instances, dtype=torch.int64, device=log_probs.device)
-    sizes = torch.as_tensor(lengths)  # checked on their own device
-    if sizes.numel() and (sizes.is_floating_point() or sizes.is_complex() or sizes.dtype == torch.bool):
-        raise DataError(f"lengths must be whole numbers, found {sizes.dtype}; for a padding mask pass mask.sum(1)")
+    sizes = _whole(lengths)  # checked on their own device
     if sizes.shape != (groups,):
         raise DataError(f"lengths must hold one number for each of {groups} groups, found shape {list(sizes.shape)}")
     if _is_recording(sizes):
@@ -153,6 +166,37 @@ def _lengths(lengths: Tensor | Sequence[int] | None, log_probs: Tensor) -> Int[T
         group = int(((sizes < 0) | (sizes > instances)).nonzero()[0])
         raise DataError(f"group {group}: length {int(sizes[group])} must be in 0..{instances}, as in log_probs")
     return sizes.long()
+
+
+def _whole(lengths: Tensor | Sequence[int] | None) -> Tensor:
+    sizes = torch.as_tensor(lengths)
+    if sizes.numel() and (sizes.is_floating_point() or sizes.is_complex() or sizes.dtype == torch.bool):
+        raise DataError(f"lengths must be whole numbers, found {sizes.dtype}; for a padding mask pass mask.sum(1)")
+    return sizes
+
+
+def _packed_lengths(lengths: Tensor | Sequence[int] | None, rows: int) -> Int[Tensor, "groups"]:
+    """The lengths of groups that lie one after the other."""
+    sizes = _whole(lengths).long()
+    if sizes.ndim != 1 or (sizes.numel() and int(sizes.min()) < 0) or int(sizes.sum()) != rows:
+        raise DataError(
+            f"lengths of packed groups must sum to the {rows} rows of log_probs, found {int(sizes.sum())} "
+            f"in shape {list(sizes.shape)}"
+        )
+    return sizes
+
+
+def place_of(place: Sequence[int], lengths: Tensor | Sequence[int] | None) -> str:
+    """The words for an instance at [group, instance], or at [row] of packed groups.
+
+    >>> place_of([3], [2, 4]), place_of([1, 1], None)
+    ('group 1, instance 1', 'group 1, instance 1')
+    """
+    if len(place) == 2:
+        return f"group {place[0]}, instance {place[1]}"
+    ends = torch.as_tensor(lengths).cumsum(0)
+    group = int(torch.searchsorted(ends.cpu(), place[0], right=True))
+    return f"group {group}, instance {place[0] - (int(ends[group - 1]) if group else 0)}"
 
 
 def _are_full(lengths: Int[Tensor, "groups"], instances: int) -> bool:
@@ -167,17 +211,15 @@ def _evidence(evidence: Tensor, potentials: Tensor) -> Tensor:
     return evidence.to(potentials)
 
 
-def _check_numbers(potentials: Tensor) -> None:
+def _check_numbers(potentials: Tensor, lengths: Tensor) -> None:
     """Raise on NaN or +inf outside padding, and name the first."""
     if not may_read_values(potentials):
         return
     values = potentials.detach()
     if values.numel() and not values.amax().item() < torch.inf:  # also true for NaN
-        group, instance, label = (~(values < torch.inf)).nonzero()[0].tolist()
-        value = float(potentials[group, instance, label].detach())
-        raise DataError(
-            f"group {group}, instance {instance}, class {label}: log-probability {value} must be a number below inf"
-        )
+        *place, label = (~(values < torch.inf)).nonzero()[0].tolist()
+        value, where = float(values[(*place, label)]), place_of(place, lengths)
+        raise DataError(f"{where}, class {label}: log-probability {value} must be a number below inf")
 
 
 def may_read_values(tensor: Tensor) -> bool:

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
+
+
+class Solution(NamedTuple):
+    """An answer, the engine that computed it, and its error estimate."""
+
+    log_likelihood: Float[Tensor, "groups"]
+    marginals: Float[Tensor, "groups instances classes"] | Float[Tensor, "rows classes"]
+    engine: str | None = None
+    """None: the engine that the form names."""
+    error: Float[Tensor, "groups"] | None = None
+    """Estimate of the largest error of a posterior in each group; None: all groups are exact."""
+
+
+SolvePadded = Callable[[Tensor, Tensor, Tensor], Solution]
+"""Solves some of the groups: their numbers, padded potentials, lengths."""
 
 
 class Rows(NamedTuple):
@@ -26,7 +41,16 @@ class Rows(NamedTuple):
         """
         groups, instances, classes = padded.shape
         values = padded.detach().contiguous().view(-1, classes)
-        return cls(values, torch.arange(groups) * instances, lengths)
+        return cls(values, torch.arange(groups, device=values.device) * instances, lengths)
+
+    @classmethod
+    def packed(cls, values: Float[Tensor, "rows classes"], lengths: Int[Tensor, "groups"]) -> Rows:
+        """Groups that lie one after the other."""
+        return cls(values.contiguous(), lengths.cumsum(0) - lengths, lengths)
+
+    def select(self, groups: Int[Tensor, "chosen"]) -> Rows:
+        """Some of the groups."""
+        return Rows(self.values, self.starts[groups], self.lengths[groups])
 
     def arrays(self) -> tuple[Any, Any, Any]:
         """Values, starts and lengths for compiled kernels."""
@@ -61,7 +85,7 @@ class Rows(NamedTuple):
     def padded(self, groups: Int[Tensor, "chosen"]) -> Float[Tensor, "chosen instances classes"]:
         """Some of the groups, padded with zeros."""
         lengths = self.lengths[groups]
-        steps = torch.arange(int(lengths.max()) if len(lengths) else 0)
+        steps = torch.arange(int(lengths.max()) if len(lengths) else 0, device=lengths.device)
         real = steps < lengths[:, None]
         places = torch.where(real, self.starts[groups][:, None] + steps, 0)
         return torch.where(real[:, :, None], self.values[places], 0.0)
@@ -79,7 +103,7 @@ class Rows(NamedTuple):
         padded: Shaped[Tensor, "chosen instances ..."],
     ) -> None:
         """Write values of padded groups to the rows of these groups."""
-        steps = torch.arange(padded.shape[1])
+        steps = torch.arange(padded.shape[1], device=padded.device)
         real = steps < self.lengths[groups][:, None]
         out[(self.starts[groups][:, None] + steps)[real]] = padded[real]
 
@@ -87,14 +111,28 @@ class Rows(NamedTuple):
         """Groups to be padded together: all if that adds little, else those of similar length."""
         lengths = self.lengths
         if not len(lengths) or len(lengths) * int(lengths.max()) <= PADDED * max(int(lengths.sum()), 1):
-            yield torch.arange(len(lengths))
+            yield torch.arange(len(lengths), device=lengths.device)
             return
         magnitude = torch.log(lengths.clamp_min(1).double()).div(0.25).long()
         for number in sorted(set(magnitude.tolist())):
             groups = (magnitude == number).nonzero()[:, 0]
             yield from groups.split(max(ROWS_AT_ONCE // int(lengths[groups].max().clamp_min(1)), 1))
 
+    def solved(self, solve: SolvePadded) -> Solution:
+        """The solution of all groups, by padded groups of similar length."""
+        log_z, marginals = self.values.new_empty(len(self.lengths)), torch.zeros_like(self.values)
+        engines, errors, is_exact = dict[str, None](), torch.zeros_like(log_z), True
+        for groups in self.pieces():
+            found = solve(groups, self.padded(groups), self.lengths[groups])
+            log_z[groups] = found.log_likelihood
+            self.put(marginals, groups, found.marginals)
+            if found.engine is not None:
+                engines.update(dict.fromkeys(found.engine.split(" + ")))
+            if found.error is not None:
+                errors[groups], is_exact = found.error, False
+        return Solution(log_z, marginals, " + ".join(engines) or None, None if is_exact else errors)
 
-PADDED = 1.3
-"""Padding that makes a batch longer by up to this factor is no matter."""
+
+PADDED = 2.0
+"""Padding that makes a batch longer by up to this factor is allowed."""
 ROWS_AT_ONCE = 1 << 18

@@ -161,6 +161,8 @@ def parts_of(batch: Batch, kind: type[AbstractSupervision]) -> list[BatchPart]:
 
 def members(part: BatchPart) -> Int[Tensor, "members"]:
     """Rows of all instances of these groups, without padding; instances in two groups occur twice."""
+    if part.rows.ndim == 1:
+        return part.rows
     return part.rows[padding_mask(part.rows, part.lengths.to(part.rows.device))]
 
 

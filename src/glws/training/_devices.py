@@ -46,7 +46,8 @@ def batch_on(batch: Batch, device: torch.device) -> Batch:
 
     Weak labels stay on the host, which reads them to compute their form; only the form is copied to the device.
     """
-    parts = tuple(replace(part, rows=to_device(part.rows, device)) for part in batch.parts)
+    rows = [part.rows if device.type == "cpu" else part.padded_rows for part in batch.parts]
+    parts = tuple(replace(part, rows=to_device(own, device)) for part, own in zip(batch.parts, rows, strict=True))
     evidence = None if batch.evidence is None else to_device(batch.evidence, device)
     return Batch(to_device(batch.instances, device), batch.numbers, parts, evidence)
 

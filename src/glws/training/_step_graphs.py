@@ -125,7 +125,7 @@ def _arguments(batch: Batch, forms: Sequence[Recordable]) -> list[Tensor]:
     padded = torch.arange(padded_size(rows))
     values = [batch.instances[padded % rows], padded < rows]
     for part in batch.parts:
-        values += [_widened(part.rows), part.lengths]
+        values += [_widened(part.padded_rows), part.lengths]
     return values + [value for form in forms for value in form.tensors()]
 
 
