@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glws.estimator._targets import ParsedTargets
-from glws.inference import padding_mask
+from glws.inference import padding_mask, waiting_for_kernels
 
 GROUPS_AT_ONCE = 256
 Array = NDArray[np.float64]
@@ -34,6 +34,7 @@ class RowPosterior(NamedTuple):
     log_likelihood: Array
 
 
+@waiting_for_kernels()
 def row_posterior(log_probs: Array, known: ParsedTargets) -> RowPosterior:
     """The posterior of the rows that these predictions, [rows, classes], are of.
 

@@ -34,6 +34,7 @@ from glws.inference._joint import MAX_SET as MAX_SET
 from glws.inference._joint import STATE_BUDGET as STATE_BUDGET
 from glws.inference._joint import JointCounts as JointCounts
 from glws.inference._joint import PresenceSet as PresenceSet
+from glws.inference._kernels import waiting_for_kernels as waiting_for_kernels
 from glws.inference._known_labels import KnownLabels as KnownLabels
 from glws.inference._padding import padding_mask as padding_mask
 from glws.inference._posterior import Posterior as Posterior
@@ -42,7 +43,7 @@ from glws.inference._posterior import infer_two as infer_two
 from glws.inference._problem import Weak as Weak
 from glws.inference._problem import check_log_probs as check_log_probs
 from glws.inference._problem import may_read_values as may_read_values
+from glws.inference._problem import place_of as place_of
 from glws.inference._repeated import RepeatedCounts as RepeatedCounts
 from glws.inference._repeated import repeated_counts as repeated_counts
-from glws.inference._problem import place_of as place_of
 from glws.inference._trellis import trellis_posterior as trellis_posterior

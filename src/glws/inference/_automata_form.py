@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from glws.automata import Automaton, CountWeights
+from glws.automata import Automaton, CountWeights, anything
 from glws.inference import _compiled_trellis as compiled_trellis
 from glws.inference import _counts as counts
 from glws.inference import _gpu as gpu
@@ -20,10 +20,9 @@ from glws.inference._enumeration import enumerate_posterior
 from glws.inference._forms import AbstractForm, Answer, Counts, Labelings, PresenceWeights, TableWeights, only_counted
 from glws.inference._gpu.tables import arc_tables
 from glws.inference._gpu.trellis import fits, gpu_trellis_posterior
+from glws.inference._kernels import Kernel
 from glws.inference._trellis import build, trellis_posterior
 
-TINY = 64
-"""Plain torch answers for batches of up to this many instances, for which compiling (seconds) does not pay."""
 MAX_PAIR_CLASSES = 64
 """Above this many classes the trellis is faster than a table over pairs."""
 
@@ -122,13 +121,23 @@ def by_enumeration(form: Automata, potentials: Tensor, lengths: Tensor) -> Answe
 
 def by_trellis(form: Automata, potentials: Tensor, lengths: Tensor) -> Answer:
     """Forward and backward for any automaton: compiled on the CPU, fused on the GPU, else plain torch."""
-    if potentials.device.type == "cpu" and potentials.shape[:2].numel() > TINY and compiled_trellis.is_available():
-        return compiled_trellis.compiled_posterior(potentials, lengths, form.automata, form.index)
+    if potentials.device.type == "cpu" and (compiled := TRELLIS.ready()) is not None:
+        return compiled(potentials, lengths, form.automata, form.index)
     if gpu.is_available(potentials):
         tables = arc_tables(form.automata, potentials.device)
         if fits(tables):
             return gpu_trellis_posterior(potentials, lengths, tables, form.index)
     return trellis_posterior(potentials, lengths, build(form.automata, form.index))
+
+
+def _load_trellis() -> Callable[..., Answer]:
+    for dtype in (torch.float32, torch.float64):
+        one = torch.zeros(1, dtype=torch.int64)
+        compiled_trellis.compiled_posterior(torch.zeros(1, 2, 2, dtype=dtype), one + 2, [anything(2)], one)
+    return compiled_trellis.compiled_posterior
+
+
+TRELLIS = Kernel(_load_trellis)
 
 
 @dataclass(frozen=True, eq=False)

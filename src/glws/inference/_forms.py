@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -166,7 +166,7 @@ class AbstractForm(ABC):
 
     def to(self: FormT, device: torch.device) -> FormT:
         """The form with its tensors on another device."""
-        if device.type == "cpu" and all(value.device.type == "cpu" for value in self.tensors()):
+        if device.type == "cpu" and _first_tensor(self).device.type == "cpu":
             return self
         return self._mapped(lambda value: to_device(value, device))
 
@@ -211,6 +211,17 @@ def _with_tensors(record: T, change: Callable[[Tensor], Tensor]) -> T:
             value = _with_tensors(value, change)
         object.__setattr__(changed, name, value)
     return changed
+
+
+def _first_tensor(record: Any) -> Tensor:
+    """The first tensor of a dataclass, nested ones included; without one, any on the CPU."""
+    for name in _names(type(record)):  # type: ignore[arg-type]
+        value = getattr(record, name)
+        if isinstance(value, Tensor):
+            return value
+        if is_dataclass(value):
+            return _first_tensor(value)
+    return torch.empty(0)
 
 
 @cache
@@ -315,7 +326,7 @@ class PresenceWeights(AbstractForm):
 
     def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
         """Z = A_none Z_none + A_some Z_some, both in closed form, and q their mixture."""
-        if presence.fits(potentials):
+        if potentials.is_cuda and presence.fits(potentials):
             return presence.gpu_presence_posterior(potentials, self.counted, self.log_weights, lengths)
         return self.by_kernel(potentials, lengths) or self.in_log_space(potentials, lengths)
 

@@ -41,7 +41,9 @@ class Rows(NamedTuple):
         """
         groups, instances, classes = padded.shape
         values = padded.detach().contiguous().view(-1, classes)
-        return cls(values, torch.arange(groups, device=values.device) * instances, lengths)
+        return cls(
+            values, torch.arange(0, groups * instances, max(instances, 1), device=values.device)[:groups], lengths
+        )
 
     @classmethod
     def packed(cls, values: Float[Tensor, "rows classes"], lengths: Int[Tensor, "groups"]) -> Rows:

@@ -24,7 +24,7 @@ from glws.evaluation import (
     scores,
     weak_scores,
 )
-from glws.inference import Posterior
+from glws.inference import Posterior, waiting_for_kernels
 from glws.kinds import BagRule
 from glws.methods import Outputs
 from glws.training._world import World
@@ -186,6 +186,7 @@ def pieces(lengths: Int[Tensor, "groups"]) -> Iterator[Int[Tensor, "some"]]:
 
 
 @torch.no_grad()
+@waiting_for_kernels()
 def _posterior(
     data: WeakDataset, kind: int, chosen: Tensor, log_probs: Callable[[Tensor], Tensor]
 ) -> tuple[Tensor, Posterior]:

@@ -16,6 +16,7 @@ from glws._seeds import derived_generator, derived_seed
 from glws.data import Batch, WeakDataset, augment, check_learnable, training_sets
 from glws.data.augment import Views
 from glws.errors import ConfigError, DataError
+from glws.inference import waiting_for_kernels
 from glws.inference._problem import skip_nan_check
 from glws.methods import AbstractMethod, Epoch, Progress, Setup, Step, default_method
 from glws.selection import resolve_priors
@@ -185,6 +186,7 @@ class Training:
 
     # ------------------------------------------------------------ the loop
 
+    @waiting_for_kernels()
     def run(
         self, test: Labeled | None, held_out: WeakDataset | None, snapshots: Snapshots, observer: Observer
     ) -> Fitted:

@@ -7,6 +7,7 @@ of the potentials. `doubtful` tells whether groups are left to log space, those 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -121,16 +122,30 @@ def by_counts(rows: Rows, counted: Tensor, only: int | None, weights: Weights) -
         negative = rows.where_possible(1.0 - positive, log_z)
         shares = [negative, positive] if only else [positive, negative]
         return Found(log_z, torch.stack(shares, 1).to(rows.values.dtype), 0)
-    phi, mask = rows.values.double(), rows.spread(counted)
-    (one, shares_one), (zero, shares_zero) = (_within(phi, side) for side in (mask, ~mask))
+    one, zero = (rows.values.new_empty(len(rows.values), dtype=torch.float64) for _ in range(2))
+    mask = rows.spread(counted)
+    for part in _blocks(len(one)):
+        phi, chosen = rows.values[part].double(), mask if len(mask) == 1 else mask[part]
+        one[part], zero[part] = _log_sum(phi, chosen), _log_sum(phi, ~chosen)
     log_z, positive = compiled_counts(kernel, zero, one, rows.starts, rows.lengths, weights)
     negative = rows.where_possible(1.0 - positive, log_z)
-    marginals = positive[:, None] * shares_one + negative[:, None] * shares_zero
-    return Found(log_z, marginals.to(rows.values.dtype), 0)
+    marginals = torch.empty_like(rows.values)
+    for part in _blocks(len(one)):
+        phi, chosen = rows.values[part].double(), mask if len(mask) == 1 else mask[part]
+        log_sum = torch.where(chosen, one[part, None], zero[part, None])
+        own = (phi - torch.where(log_sum == -torch.inf, 0.0, log_sum)).exp_()
+        marginals[part] = own.mul_(torch.where(chosen, positive[part, None], negative[part, None]))
+    return Found(log_z, marginals, 0)
 
 
-def _within(phi: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
-    """Log of the sum over the chosen classes of each row, and their shares in it."""
-    some = torch.where(chosen, phi, -torch.inf)
-    total = torch.logsumexp(some, 1)
-    return total, torch.exp(some - torch.where(total == -torch.inf, 0.0, total)[:, None])
+ROWS_AT_ONCE = 1 << 14
+
+
+def _blocks(rows: int) -> Iterator[slice]:
+    """Ranges of rows, so that what is computed from them on the way takes little memory."""
+    return (slice(first, first + ROWS_AT_ONCE) for first in range(0, rows, ROWS_AT_ONCE))
+
+
+def _log_sum(phi: Tensor, chosen: Tensor) -> Tensor:
+    """Log of the sum over the chosen classes of each row."""
+    return torch.where(chosen, phi, -torch.inf).logsumexp(1)

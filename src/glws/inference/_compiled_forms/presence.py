@@ -25,7 +25,7 @@ from glws.inference._compiled_forms.numeric import (
     suitable_shift,
     together,
 )
-from glws.inference._counts.compiled.numeric import Integers, Vector, entry_kernel, kernel
+from glws.inference._counts.compiled.numeric import Integers, Vector, entry_kernel, kernel, summing_kernel
 
 Presence = Callable[[Numbers, Integers, Integers, Numbers, Vector, Vector, Numbers], int]
 SMALLEST = 1e-280
@@ -40,7 +40,7 @@ def _relative(log_weight: float, top: float) -> float:
     return 0.0 if log_weight == -math.inf else power(log_weight - top)
 
 
-@kernel
+@summing_kernel
 def _forward(values: Vector, first: int, length: int, mask: Vector, is_none: bool, ahead: Vector) -> float:
     """Rows of `ahead`: none and some before j, o_j, n_j and 1 / T_j; a row more for the end. log Π T_j, or NaN.
 
@@ -49,9 +49,9 @@ def _forward(values: Vector, first: int, length: int, mask: Vector, is_none: boo
     none, some, log_total, product, is_held = 1.0, 0.0, 0.0, 1.0, True
     for j in range(length):
         row, inside, rest = first + j, 0.0, 0.0
-        for k in range(len(mask)):
-            inside += mask[k] * values[row, k]
-            rest += (1.0 - mask[k]) * values[row, k]
+        for k in range(mask.shape[1]):
+            inside += mask[0, k] * values[row, k]
+            rest += mask[1, k] * values[row, k]
         inside = 0.0 if is_none else inside
         whole = inside + rest
         inverse = 1.0 / whole
@@ -80,8 +80,8 @@ def _backward(
         others = for_none * ahead[j, 0] * none + for_some * (ahead[j, 1] + ahead[j, 0] * some)
         other, inside = others * ahead[j, 4], for_some * ahead[j, 4]
         row, target = first + j, start + j
-        for k in range(len(mask)):
-            out[target, k] = values[row, k] * (mask[k] * inside + (1.0 - mask[k]) * other)
+        for k in range(mask.shape[1]):
+            out[target, k] = values[row, k] * (mask[0, k] * inside + mask[1, k] * other)
         some = ahead[j, 2] + ahead[j, 3] * some
         none *= ahead[j, 3]
         none = none if none > SMALLEST else 0.0
@@ -121,7 +121,7 @@ def _entry_point(sources: str) -> Presence:
         sources  # noqa: B018
         classes = logs.shape[1]
         most, doubtful, begin = room(lengths, classes), 0, 0
-        buffer, mask = np.empty(most), np.empty(classes)
+        buffer, mask = np.empty(most), np.empty((2, classes))
         values, ahead = buffer[: most // classes * classes].reshape(-1, classes), np.empty((most // classes + 1, 5))
         while begin < len(lengths):
             end = together(starts, lengths, begin, classes)
@@ -131,7 +131,8 @@ def _entry_point(sources: str) -> Presence:
                 row, column = min(group, len(counted) - 1), min(group, len(log_weights) - 1)
                 if group == 0 or len(counted) > 1:
                     for k in range(classes):
-                        mask[k] = 1.0 if counted[row, k] else 0.0
+                        mask[0, k] = 1.0 if counted[row, k] else 0.0
+                        mask[1, k] = 1.0 - mask[0, k]
                 log_z[group] = _solve_group(
                     logs, starts[group], lengths[group], mask, log_weights[column, 0], log_weights[column, 1], values,
                     starts[group] - first, ahead, out,
