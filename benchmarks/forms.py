@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.engines.documents import end, start
+from benchmarks.engines.documents import rewritten
 from glws.inference import (
     AbstractForm,
     Agreement,
@@ -253,16 +253,14 @@ def main() -> None:
     parser.add_argument("--docs", type=Path)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    text = given.docs.read_text() if given.docs else ""
+    parts = {}
     with waiting_for_kernels():
         for name, table in TABLES.items():
-            lines = "\n".join(table())
-            print(lines, "\n", flush=True)
-            if text:
-                first, last = text.index(start(name)) + len(start(name)), text.index(end(name))
-                text = f"{text[:first]}\n\n{lines}\n\n{text[last:]}"
+            parts[name] = "\n".join(table())
+            print(parts[name], "\n", flush=True)
     if given.docs:
-        given.docs.write_text(text)
+        kept = {name: part for name, part in parts.items() if name != "threads"}
+        given.docs.write_text(rewritten(given.docs.read_text(), kept))
 
 
 if __name__ == "__main__":

@@ -138,7 +138,7 @@ def by_counts(rows: Rows, counted: Tensor, only: int | None, weights: Weights) -
     return Found(log_z, marginals, 0)
 
 
-ROWS_AT_ONCE = 1 << 14
+ROWS_AT_ONCE = 1 << 12
 
 
 def _blocks(rows: int) -> Iterator[slice]:

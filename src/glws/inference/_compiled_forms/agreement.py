@@ -41,7 +41,7 @@ def _total(row: Vector) -> float:
 
 @summing_kernel
 def _others(row: Vector, out: Vector) -> None:
-    """out[k] = Σ_{l≠k} row[l]: their sum without row[k], added up anew for a row[k] of more than half of it."""
+    """out[k] = Σ_{l≠k} row[l]: their sum without row[k], summed again for a row[k] of more than half of it."""
     whole, place, number = 0.0, 0, 0
     for k in range(len(row)):
         whole += row[k]
