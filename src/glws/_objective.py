@@ -11,7 +11,7 @@ from torch import Tensor
 
 from glws._objective_checks import check_normalized, normalized_log_probs, warn_impossible
 from glws.errors import DataError
-from glws.inference import Posterior, Weak, infer, infer_two
+from glws.inference import Posterior, Weak, infer, infer_constant, infer_two
 from glws.kinds import one_against_rest
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def unchecked_em_loss(
     elif multiclass != "auto":
         weak = solved_by(weak, multiclass)
     if e_log_probs is None:
-        fit = posterior = infer(log_probs if supervised else log_probs.detach(), weak, lengths, evidence)
+        fit = posterior = (infer if supervised else infer_constant)(log_probs, weak, lengths, evidence)
     else:
         fit, posterior = infer_two(log_probs, e_log_probs, weak, lengths, evidence)
     unsupervised_loss = _unsupervised(log_probs, posterior, fit.log_selection, reduction)

@@ -39,6 +39,7 @@ from glws.inference._known_labels import KnownLabels as KnownLabels
 from glws.inference._padding import padding_mask as padding_mask
 from glws.inference._posterior import Posterior as Posterior
 from glws.inference._posterior import infer as infer
+from glws.inference._posterior import infer_constant as infer_constant
 from glws.inference._posterior import infer_two as infer_two
 from glws.inference._problem import Weak as Weak
 from glws.inference._problem import check_log_probs as check_log_probs

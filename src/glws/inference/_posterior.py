@@ -187,6 +187,17 @@ def infer(
     return _posterior(_answer(_Request(problem, engine)), problem, log_selection)
 
 
+def infer_constant(
+    log_probs: Float[Tensor, "groups instances classes"],
+    weak: Weak,
+    lengths: Tensor | Sequence[int] | None = None,
+    evidence: Tensor | None = None,
+) -> Posterior:
+    """`infer` without a gradient of log Z, for an E-step alone; `log_selection` keeps its gradient."""
+    problem = checked_problem(log_probs.detach(), weak, lengths, evidence)
+    return _posterior(_answer(_Request(problem, "auto")), problem, _log_selection(problem, log_probs))
+
+
 def _posterior(answer: Solution, problem: Problem, log_selection: Tensor | None) -> Posterior:
     log_z, marginals, engine, error = answer
     if log_selection is None:
