@@ -156,7 +156,7 @@ def test_memory_is_in_proportion_to_the_instances() -> None:
     assert torch.equal(answer.marginals[50_000:], alone.marginals[0])
 
 
-@pytest.mark.parametrize("name", ["presence", "exactly", "between", "weighted"])
+@pytest.mark.parametrize("name", ["presence", "exactly", "between", "weighted", "regex"])
 def test_the_bits_do_not_depend_on_the_number_of_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     form, values = FORMS[name](), drawn(3, int(LENGTHS.sum()), CLASSES)
     one = infer(values, form, LENGTHS)

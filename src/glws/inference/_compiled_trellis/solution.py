@@ -16,6 +16,7 @@ from glws.automata import Automaton
 from glws.inference._compiled_trellis.kernel import LIMITS, solve
 from glws.inference._compiled_trellis.plan import Plan, plan_of, work_size
 from glws.inference._compiled_trellis.vectors import MANY_BYTES
+from glws.inference._threads import in_parallel
 from glws.inference._trellis import build, trellis_posterior
 
 Answer = tuple[Tensor, Tensor]
@@ -49,10 +50,16 @@ def _by_kernel(potentials: Tensor, lengths: Tensor, automata: Sequence[Automaton
     log_likelihood = torch.empty(groups, dtype=torch.float64)
     is_full = bool((sizes == instances).all())
     marginals = (torch.empty if is_full else torch.zeros)(potentials.shape, dtype=potentials.dtype)
-    solve(
-        values, (instances, classes), sizes, order, batch.blocks, batch.numbers, batch.reals, batch.logs,
-        LIMITS[values.dtype], log_likelihood.numpy(), marginals.numpy().reshape(-1),
-    )  # fmt: skip
+    found, out = log_likelihood.numpy(), marginals.numpy().reshape(-1)
+
+    def some_blocks(begin: int, end: int) -> int:
+        solve(
+            values, (instances, classes), sizes, order, batch.blocks[begin:end], batch.numbers, batch.reals, batch.logs,
+            LIMITS[values.dtype], found, out,
+        )  # fmt: skip
+        return 0
+
+    in_parallel(some_blocks, batch.blocks[:, 1] * batch.blocks[:, 6])  # groups times the longest of each block
     return log_likelihood, marginals
 
 
