@@ -76,8 +76,8 @@ ENGINE = [
     Mutant(
         "NaN in padding let through",
         "inference/_problem.py",
-        "    if lengths is not None:\n",
-        "    if lengths is False:\n",
+        "    if lengths is not None and log_probs.ndim == 3",
+        "    if lengths is False and log_probs.ndim == 3",
     ),
     Mutant(
         "presence: an instance counts itself among the others",
@@ -87,9 +87,9 @@ ENGINE = [
     ),
     Mutant(
         "pairs: rows and columns exchanged",
-        "inference/_closed.py",
-        'torch.einsum("gkl,gl->gk", tables, second), torch.einsum("gk,gkl->gl", first, tables)',
-        'torch.einsum("gk,gkl->gl", first, tables), torch.einsum("gkl,gl->gk", tables, second)',
+        "inference/_compiled_forms/tables.py",
+        "weight = weights[k * classes + label, i]",
+        "weight = weights[label * classes + k, i]",
     ),
     Mutant(
         "counts: the other classes get the posterior of the counted ones",
@@ -106,8 +106,8 @@ ENGINE = [
     Mutant(
         "gradient of impossible groups is not zero",
         "inference/_posterior.py",
-        "return torch.where(marginals > 0, gradient[:, None, None] * marginals, 0.0)",
-        "return gradient[:, None, None] * (marginals + (marginals.sum((1, 2), keepdim=True) == 0) * 1e-3)",
+        "return torch.where(marginals > 0, gradient * marginals, 0.0)",
+        "return gradient * (marginals + (marginals.sum(-1, keepdim=True) == 0) * 1e-3)",
     ),
     Mutant(
         "ambiguous machines are not determinized: a labeling counts twice",
@@ -150,8 +150,8 @@ ENGINE = [
     Mutant(
         "the E-step's posterior is that of the M-step's view",
         "inference/_posterior.py",
-        "Solution(log_z[groups:].detach(), marginals[groups:], engine, errors[1])",
-        "Solution(log_z[:groups].detach(), marginals[:groups], engine, errors[1])",
+        "Solution(log_z[groups:].detach(), other, engine, errors[1])",
+        "Solution(log_z[:groups].detach(), one, engine, errors[1])",
     ),
     Mutant(
         "instances of different populations are mixed",
