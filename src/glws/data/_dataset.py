@@ -42,6 +42,26 @@ class TensorInstances:
 
 
 @dataclass(frozen=True, eq=False)
+class SparseInstances:
+    """The rows of a sparse matrix of scipy; only those that are taken become dense.
+
+    >>> from scipy.sparse import csr_array
+    >>> SparseInstances(csr_array([[0.0, 2.0], [3.0, 0.0]])).take(torch.tensor([1, 0]))
+    tensor([[3., 0.],
+            [0., 2.]], dtype=torch.float64)
+    """
+
+    rows: Any
+
+    def __len__(self) -> int:
+        return int(self.rows.shape[0])
+
+    def take(self, numbers: Int[Tensor, "chosen"]) -> Tensor:
+        """The chosen rows."""
+        return torch.from_numpy(self.rows[numbers.cpu().numpy()].toarray())
+
+
+@dataclass(frozen=True, eq=False)
 class DatasetInstances:
     """Instances of a torch Dataset, read one by one; the label of a pair (instance, label) is ignored."""
 
@@ -147,10 +167,10 @@ class Batch:
 class WeakDataset:
     """Instances, groups of them, and the weak label of each group.
 
-    `instances` are a tensor, an array, a torch Dataset, a folder of images (its path), or anything with `len` and
-    `take(numbers)`. `groups` and `weak` are one of each, or lists of equal length: several kinds of weak labels for the
-    same instances, each with its own groups. `evidence` is evidence about single instances, log e(k) as
-    [instances, classes], independent of the groups.
+    `instances` are a tensor, an array, a sparse matrix, a torch Dataset, a folder of images (its path), or anything
+    with `len` and `take(numbers)`. `groups` and `weak` are one of each, or lists of equal length: several kinds of
+    weak labels for the same instances, each with its own groups. `evidence` is evidence about single instances, log
+    e(k) as [instances, classes], independent of the groups.
 
     >>> from glws.kinds import Labels, Proportions
     >>> x = torch.randn(6, 3)
@@ -274,6 +294,8 @@ def instances_of(instances: Any) -> Instances:
     """An instance source from a tensor, an array, a torch Dataset, or the path of a folder."""
     if isinstance(instances, str | os.PathLike):
         return ImageFiles.in_folder(instances)
+    if hasattr(instances, "toarray"):
+        return SparseInstances(instances.tocsr())
     if isinstance(instances, Tensor) or hasattr(instances, "__array__"):
         return TensorInstances(torch.as_tensor(instances))
     if hasattr(instances, "take") and hasattr(instances, "__len__"):

@@ -5,25 +5,33 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 from torch import Tensor, nn
 
 from glws._aliases import takes_old_names, with_current_names
 from glws._rules import Rule, either, nothing_or, one_of, switch, whole
-from glws.data import Groups, Scaling, check_learnable, lost_values, scaling_of
+from glws.data import Groups, Scaling, Schema, check_learnable, is_frame, lost_values
 from glws.errors import ConfigError, DataError
 from glws.estimator import _bags as bags
 from glws.estimator._auto import AutoModel, AutoSearch
-from glws.estimator._network import MakeModel, NetworkLearner, decided
+from glws.estimator._features import (
+    MixedRows,
+    Standardizer,
+    as_frame,
+    dense,
+    for_starting_network,
+    mixed_rows,
+    written_out,
+)
+from glws.estimator._network import MakeModel, NetworkLearner, decided, rows_for_network
 from glws.estimator._network import log_probs as network_log_probs
 from glws.estimator._posteriors import first_posterior, informed_rows, row_posterior
 from glws.estimator._soft_em import SoftEM, class_table, is_open, log_probs
@@ -80,8 +88,15 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Without `epochs` there are about 1,000 steps in 20 to 100 passes through the groups, and fewer for large data, as
     everywhere (`glws.training._length`). Features are standardized first, unless `standardize=False`.
 
+    `X` is an array, a sparse matrix, or a table: a DataFrame of pandas, polars or pyarrow, a mapping of columns, an
+    array of texts and numbers. Its columns may be numbers, categories, booleans, dates, short texts, and have empty
+    cells; `schema_` says what was inferred, and `columns={"zip": "category"}` overrides it. A text column may also be
+    given a sentence encoder: `columns={"note": encode}`, a function from texts to vectors.
+
     With a `base_estimator`, any classifier that has `predict_proba` and takes `sample_weight`, EM fits it to weighted
-    copies of the rows, `rounds` times, cross-fitted over `folds` (see `SoftEM`). It gets the features as they are.
+    copies of the rows, `rounds` times, cross-fitted over `folds` (see `SoftEM`). It gets the features as they are; of
+    a table of several types, the codes of categories and NaN if it has the parameter `categorical_features`, as
+    `HistGradientBoostingClassifier`, and encoded columns otherwise.
     EM needs something to begin with that tells rows apart: `start="network"` trains the network above first and starts
     from its posterior; "even" starts from what the weak labels say by themselves, which is enough where groups differ.
 
@@ -133,6 +148,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         recipe: Literal["published"] | None = None,
         training_options: Mapping[str, Any] | None = None,
         standardize: bool = True,
+        columns: Mapping[str, Any] | None = None,
         start: Literal["network", "even"] = "network",
         rounds: int = 5,
         folds: int = 3,
@@ -155,6 +171,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.recipe = recipe
         self.training_options = training_options
         self.standardize = standardize
+        self.columns = columns
         self.start = start
         self.rounds = rounds
         self.folds = folds
@@ -227,41 +244,46 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         is_named = isinstance(self.model, str) and self.model == AUTO and self.method == "glws"
         return is_named and all(option is None for option in chosen) and not {*self._training()} - {"device"}
 
-    def _fit_auto(self, features: Array, known: ParsedTargets, seed: int) -> None:
+    def _fit_auto(self, features: Any, known: ParsedTargets, seed: int) -> None:
         scaling = self._scaling(features)
         self._noise = LearnedNoise()
         if any(map(is_learned, known.weak)):
             self._fit_network(features, known, seed)
             known = self._with_noise(known)
-        auto = AutoSearch(features, WeakLabels(known.groups, known.weak), seed, scaling).run()
+        auto = AutoSearch(written_out(features), WeakLabels(known.groups, known.weak), seed, scaling).run()
         self.auto_, self.candidates_ = auto, auto.candidates
 
     def _fit_network(self, features: Array, known: ParsedTargets, seed: int) -> None:
-        scaling = self._scaling(features)
-        self.scaler_ = Standardizer.of(scaling, features.shape[1])
+        self.scaler_ = Standardizer.from_scaling(self._scaling(features))
         learned = self._learner(seed).fit(self.scaler_.transform(features), known)
         self.network_, self.loss_curve_, self._noise = learned
 
-    def _scaling(self, features: Array) -> Scaling | None:
+    def _scaling(self, features: Any) -> Scaling | None:
         """That of the features, with a warning for values that are lost in float32."""
-        scaling = scaling_of(features, features[0], len(features)) if self.standardize else None
+        scaling = Standardizer.of(features).as_scaling() if self.standardize else None
+        if not isinstance(features, np.ndarray):
+            return scaling
         names = getattr(self, "feature_names_in_", [f"x{number}" for number in range(features.shape[1])])
         for line in lost_values(features, scaling, names):
             warnings.warn(line, stacklevel=4)
         return scaling
 
     def _fit_base(self, features: Any, known: ParsedTargets, seed: int) -> None:
+        base = self.base_estimator
+        if isinstance(features, MixedRows):
+            self.scaler_ = Standardizer.of(features) if self.standardize else Standardizer()
+            base = features.naming_categories(base)
         begun = first_posterior(known, features.shape[0])
         rows = np.flatnonzero(informed_rows(known, features.shape[0], seed))
         if not len(rows):
             raise DataError("no weak label tells anything: each allows every labeling")
         if self.start == "network" and is_open(begun, rows):
-            shown = _dense(StandardScaler(with_mean=not _is_sparse(features)).fit_transform(features))
+            shown = for_starting_network(features)
             network, _, noise = self._learner(seed).fit(shown, known)
             known = replace(known, weak=noise.relearned(known.weak))
             begun = row_posterior(network_log_probs(network, shown), known)
-        soft_em = SoftEM(self.base_estimator, int(self.rounds), int(self.folds), seed)
-        learned = soft_em.fit(features, known, begun, rows)
+        soft_em = SoftEM(base, int(self.rounds), int(self.folds), seed)
+        learned = soft_em.fit(self._for_base(features), known, begun, rows)
         self.estimator_, self.num_rows_, self.loss_curve_, self._noise = learned
 
     def _learner(self, seed: int) -> NetworkLearner:
@@ -293,7 +315,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         features = self._features(bags.rows_of_bags(X)[0], is_new=False)
         if self.base_estimator is None:
             return bags.like_bags(X, np.exp(self._log_probs(features)))
-        return bags.like_bags(X, class_table(self.estimator_, features, len(self.classes_)))
+        return bags.like_bags(X, class_table(self.estimator_, self._for_base(features), len(self.classes_)))
 
     def predict(self, X: Any) -> Any:
         """The most likely class of each row; of a network that was given `shares`, the best for balanced accuracy."""
@@ -336,7 +358,8 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         members, features = self._bag_rows(X, groups)
         if self.base_estimator is not None or self.auto_ is not None:
             raise DataError("attention weights are those of a network; this classifier has none")
-        weights = self.network_.attention(torch.as_tensor(self.scaler_.transform(features)), members)
+        rows = rows_for_network(self.scaler_.transform(features), torch.float64)
+        weights = self.network_.attention(rows, members)
         return bags.like_bags(X, weights.numpy())
 
     def _asked_bags(self, X: Any, groups: Any) -> Tensor:
@@ -365,7 +388,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Log-odds [bags, questions], not recalibrated."""
         assert self.bag_rule_ is not None
         if self.base_estimator is None and self.auto_ is None:
-            rows = torch.as_tensor(self.scaler_.transform(features))
+            rows = rows_for_network(self.scaler_.transform(features), torch.float64)
             return self.network_.bag_log_odds(rows, groups, self.bag_rule_)
         known = torch.as_tensor(self._log_probs(features))
         return bag_log_odds_of(groups, self.bag_rule_, lambda numbers: known[numbers])
@@ -395,18 +418,24 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _decided(self, features: Any) -> NDArray[np.int64]:
         """The class of each row by its number."""
         if self.auto_ is not None:
-            return np.asarray(self.auto_.log_probs(features).argmax(1))
+            return np.asarray(self.auto_.log_probs(written_out(features)).argmax(1))
         if self.base_estimator is None:
             return decided(self.network_, self.scaler_.transform(features))
-        return np.asarray(class_table(self.estimator_, features, len(self.classes_)).argmax(1))
+        return np.asarray(class_table(self.estimator_, self._for_base(features), len(self.classes_)).argmax(1))
 
     def _log_probs(self, features: Any) -> Array:
         """Log-probabilities that rule nothing out."""
         if self.auto_ is not None:
-            return self.auto_.log_probs(features)
+            return self.auto_.log_probs(written_out(features))
         if self.base_estimator is None:
             return network_log_probs(self.network_, self.scaler_.transform(features))
-        return log_probs(self.estimator_, features, len(self.classes_), self.num_rows_)
+        return log_probs(self.estimator_, self._for_base(features), len(self.classes_), self.num_rows_)
+
+    def _for_base(self, features: Any) -> Any:
+        """The features as the base estimator takes them."""
+        if not isinstance(features, MixedRows):
+            return features
+        return features.for_estimator(self.base_estimator, self.scaler_.as_scaling())
 
     # ------------------------------------------------------------ what was given
 
@@ -418,7 +447,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.prior_ is not None:
             weak: Any = [kind.with_prior(self.prior_) if _is_open(kind) else kind for kind in known.weak]
         else:
-            weak = with_estimated_priors(known.groups, known.weak, lambda rows: _dense(features[rows]), 0)
+            weak = with_estimated_priors(known.groups, known.weak, lambda rows: dense(features, rows), 0)
             self.prior_ = next((kind.prior for kind in weak if isinstance(kind, PositiveUnlabeled)), None)
         return replace(known, weak=tuple(weak))
 
@@ -428,6 +457,12 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             check_positive_unlabeled_tools(is_new)
         else:
             check_tools(self.kind if is_new and not holds_classes(self.kind) else None)
+        schema = None if is_new else getattr(self, "schema_", None)
+        frame = X if self.columns and is_frame(X) else as_frame(X, schema)
+        if frame is not None and (is_new or schema is not None):
+            return self._mixed(frame, schema)
+        if is_new:
+            self.schema_: Schema | None = None
         return validate_data(
             self,
             X,
@@ -437,6 +472,15 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             ensure_all_finite="allow-nan" if tags.allow_nan else True,
             ensure_min_samples=2 if is_new else 1,
         )
+
+    def _mixed(self, frame: Any, schema: Schema | None) -> MixedRows:
+        """The rows of a table of several types; its schema is inferred where it is learned from."""
+        rows = mixed_rows(frame, self.columns or {}, schema)
+        if schema is None:
+            self.schema_ = rows.schema
+            self.feature_names_in_ = np.array(rows.schema.feature_names, object)
+            self.n_features_in_ = len(self.feature_names_in_)
+        return rows
 
     def _check_parameters(self) -> None:
         _check("rounds", _plain(self.rounds), whole(0))
@@ -452,6 +496,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         """What is promised to scikit-learn: gaps and sparse features where the base estimator takes them."""
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
         if self.base_estimator is not None:
             inner = get_tags(self.base_estimator).input_tags
             tags.input_tags.allow_nan, tags.input_tags.sparse = inner.allow_nan, inner.sparse
@@ -470,37 +515,8 @@ def _accuracy(decided: NDArray[np.int64], labels: NDArray[np.int64], weight: Any
     return float(np.average((decided == labels)[there], weights=weights))
 
 
-class Standardizer(NamedTuple):
-    """What is subtracted from each feature and what it is divided by, in float64."""
-
-    mean: Array
-    spread: Array
-
-    @classmethod
-    def of(cls, scaling: Scaling | None, num_features: int) -> Standardizer:
-        """As it was found, or one that changes nothing."""
-        if scaling is None:
-            return cls(np.zeros(num_features), np.ones(num_features))
-        return cls(scaling["mean"].numpy(), scaling["spread"].numpy())
-
-    def transform(self, features: Array) -> Array:
-        """Features less their mean, in units of their spread."""
-        return (features - self.mean) / self.spread
-
-
 def _is_open(kind: Any) -> TypeGuard[PositiveUnlabeled]:
     return isinstance(kind, PositiveUnlabeled) and kind.needs_prior
-
-
-def _is_sparse(features: Any) -> bool:
-    from scipy.sparse import issparse
-
-    return bool(issparse(features))
-
-
-def _dense(features: Any) -> Array:
-    """As a network takes it: gaps at the mean, sparse features spelled out."""
-    return np.nan_to_num(np.asarray(features.toarray() if _is_sparse(features) else features, np.float64))
 
 
 def _check(name: str, value: Any, rule: Rule) -> None:

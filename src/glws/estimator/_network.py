@@ -15,7 +15,7 @@ from torch import nn
 
 from glws._rules import check_keys
 from glws._seeds import derived_generator, derived_seed
-from glws.data import WeakDataset, instances_of
+from glws.data import Instances, WeakDataset, instance_shape, instances_of
 from glws.errors import ConfigError
 from glws.estimator._targets import ParsedTargets
 from glws.evaluation import balanced_posterior
@@ -30,12 +30,17 @@ ONE_VIEW = {"e_step": "same", "m_step": "weak"}
 """Rows of a table are not augmented: all views are one, and looking once is enough."""
 
 
-def log_probs(network: Predictor, features: Array) -> Array:
+def rows_for_network(features: Any, dtype: torch.dtype) -> Instances:
+    """Rows of numbers as a tensor; sparse and encoded rows as they are."""
+    return instances_of(torch.as_tensor(features, dtype=dtype) if isinstance(features, np.ndarray) else features)
+
+
+def log_probs(network: Predictor, features: Any) -> Array:
     """Log-probabilities [rows, classes] in float64."""
-    return np.asarray(log_probs_of(instances_of(torch.as_tensor(features, dtype=torch.float64)), network).numpy())
+    return np.asarray(log_probs_of(rows_for_network(features, torch.float64), network).numpy())
 
 
-def decided(network: Predictor, features: Array) -> NDArray[np.int64]:
+def decided(network: Predictor, features: Any) -> NDArray[np.int64]:
     """The most likely class of each row; of a network that was given `shares`, the best for balanced accuracy."""
     found = torch.from_numpy(log_probs(network, features))
     return np.asarray(balanced_posterior(found, network.config.shares).argmax(1).numpy())
@@ -61,11 +66,11 @@ class NetworkLearner:
     training: Mapping[str, Any]
     seed: int
 
-    def fit(self, features: Array, known: ParsedTargets) -> LearnedNetwork:
+    def fit(self, features: Any, known: ParsedTargets) -> LearnedNetwork:
         """Trains a network."""
         method = self._method()
-        data = WeakDataset(torch.as_tensor(features, dtype=torch.float32), list(known.groups), list(known.weak))
-        model = self._made(features.shape[1], len(known.classes), method)
+        data = WeakDataset(rows_for_network(features, torch.float32), list(known.groups), list(known.weak))
+        model = self._made(instance_shape(data.instances)[0], len(known.classes), method)
         fitted = Experiment(data, model, method, self._config(method)).train()
         fitted.stop_if_asked()
         _tell_collapse(fitted)

@@ -3,7 +3,11 @@
 from glws.data.tables._description import BlockDescription as BlockDescription
 from glws.data.tables._description import Description as Description
 from glws.data.tables._description import read_description as read_description
+from glws.data.tables._encoded import EncodedInstances as EncodedInstances
+from glws.data.tables._encoded import schema_scaling as schema_scaling
+from glws.data.tables._frames import is_frame as is_frame
 from glws.data.tables._hashing import DataHash as DataHash
+from glws.data.tables._reading import frame_features as frame_features
 from glws.data.tables._reading import read_table as read_table
 from glws.data.tables._reading import table as table
 from glws.data.tables._schema import Coded as Coded

@@ -91,23 +91,3 @@ def _column_scaling(column: Column, values: Any) -> tuple[Any, Any]:
     filled = filled / DAY if column.type == "date" else filled
     found = scaling_of(filled, filled[0], len(filled))
     return found["mean"].numpy(), found["spread"].numpy()
-
-
-@dataclass(frozen=True, eq=False)
-class SparseInstances:
-    """The rows of a sparse matrix of scipy; only those that are taken are spelled out.
-
-    >>> from scipy.sparse import csr_array
-    >>> SparseInstances(csr_array([[0.0, 2.0], [3.0, 0.0]])).take(torch.tensor([1, 0]))
-    tensor([[3., 0.],
-            [0., 2.]])
-    """
-
-    rows: Any
-
-    def __len__(self) -> int:
-        return int(self.rows.shape[0])
-
-    def take(self, numbers: Int[Tensor, "chosen"]) -> Tensor:
-        """The chosen rows, in float32."""
-        return torch.from_numpy(self.rows[numbers.cpu().numpy()].toarray().astype(np.float32, copy=False))

@@ -26,7 +26,7 @@ def is_frame(value: Any) -> bool:
     (True, False)
     """
     if isinstance(value, Mapping):
-        return True
+        return not hasattr(value, "shape")  # as sparse matrices have that are dictionaries of keys
     is_table = hasattr(value, "columns") or hasattr(value, "column_names")
     return is_table and (hasattr(value, "__arrow_c_stream__") or hasattr(value, "__dataframe__"))
 

@@ -18,7 +18,7 @@ from glws.data.sources._images import ImageFiles
 from glws.data.tables._array_files import HdfFile, NpzFile
 from glws.data.tables._block_reading import BlockReader, with_sources
 from glws.data.tables._cells import Cells, RowBatch, rows_with_any
-from glws.data.tables._coding import coded_rows, stacked
+from glws.data.tables._coding import coded_rows, coded_table, stacked
 from glws.data.tables._csv_file import CsvFile
 from glws.data.tables._description import Description, check_known, read_description
 from glws.data.tables._frames import FrameFile, arrow_table
@@ -26,7 +26,7 @@ from glws.data.tables._grouping import members_of, rearrange_rows, sorting_order
 from glws.data.tables._hashing import BlockHasher, ColumnHasher, TableHash, block_end, description_hash
 from glws.data.tables._inference import MixedColumn, infer_schema, place_of
 from glws.data.tables._parquet_file import ParquetFile
-from glws.data.tables._schema import Schema
+from glws.data.tables._schema import Coded, Schema
 from glws.data.tables._shard import Shard, shard_bounds
 from glws.data.tables._slides import read_slides
 from glws.data.tables._table import Table
@@ -105,6 +105,22 @@ def table(frame: Any, *, features: Any = "*", allow_code: bool = False, **descri
     """
     about = read_description({**description, "features": features, "data": "DataFrame"})
     return read_from(FrameFile(arrow_table(frame)), about, None, allow_code)
+
+
+def frame_features(
+    frame: Any, columns: Mapping[str, Any] | None = None, schema: Schema | None = None
+) -> tuple[Schema, Coded]:
+    """The schema of all columns of a table in memory, and its rows; by the schema of an earlier table, if given.
+
+    >>> schema, coded = frame_features({"age": [31, None], "work": ["state", "private"]})
+    >>> schema.coded_names, coded.matrix.tolist()
+    (('age', 'work'), [[31.0, 0.0], [nan, 1.0]])
+    """
+    file = FrameFile(arrow_table(frame))
+    if schema is None:
+        about = read_description({"data": "DataFrame", "features": "*", "classes": 1, "columns": dict(columns or {})})
+        schema = inferred_schema(about, file)
+    return schema, coded_table(schema, file.row_batches(schema_columns(schema, file)))
 
 
 def read_from(
