@@ -138,3 +138,10 @@ def test_a_missing_column_and_a_wrong_array_get_one_line() -> None:
         model.predict(np.zeros((2, 2)))
     with pytest.raises(DataError, match=r"column age must be a number, found 'old'"):
         model.predict({"age": ["old"], "work": ["state"], "seen": ["2020-01-01"]})
+
+
+def test_the_mixture_of_models_learns_from_a_table() -> None:
+    frame, label = people()
+    model = WeakClassifier("auto", random_state=0, device="cpu").fit(frame[:120], label[:120])
+    assert model.schema_ is not None
+    assert (model.predict(frame[120:]) == label[120:]).mean() > 0.9
