@@ -14,12 +14,17 @@ from glws.inference import infer as infer
 from glws.kinds import UNKNOWN as UNKNOWN
 
 if TYPE_CHECKING:
+    from glws.aggregates import ecological as ecological
     from glws.estimator import WeakClassifier as WeakClassifier
     from glws.selection import identify as identify
 
 
 def __getattr__(name: str) -> Any:
-    """Import `WeakClassifier` or `identify` on first access, since they need scikit-learn."""
+    """Import what needs scikit-learn or numba on first access."""
+    if name == "ecological":
+        from glws.aggregates import ecological
+
+        return ecological
     if name == "identify":
         from glws.selection import identify
 

@@ -18,6 +18,7 @@ COMMANDS = {
     "explain": "TEXT --classes --length --probs --out --group --data --allow-code",
     "doctor": "DATA --json --allow-code",
     "votes": "FILE --out --item --annotator --label --classes --form --abstentions --temper --ask",
+    "ecological": "FILE --rows --columns --region --area --out --draws --seed",
     "data": "ACTION NAME --folder",
     "methods": "",
 }

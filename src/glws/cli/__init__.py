@@ -11,6 +11,7 @@ import typer
 from glws._version import __version__
 from glws.cli._data import data
 from glws.cli._doctor import doctor
+from glws.cli._ecological import ecological
 from glws.cli._explain import explain
 from glws.cli._failures import UsageError as UsageError
 from glws.cli._failures import report_failure
@@ -29,6 +30,7 @@ COMMANDS: list[tuple[str, Callable[..., Any]]] = [
     ("explain", explain),
     ("doctor", doctor),
     ("votes", votes),
+    ("ecological", ecological),
     ("data", data),
     ("methods", methods),
 ]
