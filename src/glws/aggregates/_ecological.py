@@ -15,7 +15,7 @@ from glws.errors import DataError
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
-CHAINS, BURN, THIN = 4, 1500, 10
+CHAINS, BURN, THIN = 4, 2000, 25
 COVERED = (2.5, 97.5)
 """The percentiles that end an interval."""
 MIXED = 1.2

@@ -21,7 +21,7 @@ from numba import njit
 UP, DOWN = 1.03, 0.985
 """Steps grow by this when accepted, and shrink by this when not: about one in three is accepted."""
 HALF_LOG_TWO_PI = math.log(2 * math.pi) / 2
-SIZE_CENTER, SIZE_SPREAD = 3.0, 1.0
+SIZE_CENTER, SIZE_SPREAD = 2.5, 1.0
 MEAN_SPREAD, REGION_SPREAD, EFFECT_START = 3.0, 1.0, 0.3
 
 
