@@ -75,7 +75,7 @@ def election(areas: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 @pytest.mark.slow
 def test_the_shares_of_rows_are_found_with_their_intervals() -> None:
     people, votes, tables = election(60, 1)
-    found = ecological(people, votes, draws=200)
+    found = ecological(people, votes, draws=400)
     true = tables.sum(0) / people.sum(0)[:, None]
     assert abs(found.cells - true).mean() < 0.025
     assert ((found.low <= true) & (true <= found.high)).mean() >= 5 / 6

@@ -41,7 +41,7 @@ def test_a_fraud_analyst_trains_without_knowing_the_prior(tmp_path: Path, monkey
 def test_an_election_is_margins_in_and_cells_out(tmp_path: Path) -> None:
     election.write(tmp_path, precincts=50)
     margins = read_margins(tmp_path / "precincts.csv", election.ROWS, election.COLUMNS, area="precinct")
-    found = ecological(margins.rows, margins.columns, row_names=election.ROWS, draws=200)
+    found = ecological(margins.rows, margins.columns, row_names=election.ROWS, draws=400)
     hidden = np.loadtxt(tmp_path / "cells.csv", delimiter=",", skiprows=1, usecols=range(1, 7)).reshape(-1, 2, 3)
     true = hidden.sum(0) / margins.rows.sum(0)[:, None]
     assert abs(found.cells - true).mean() < 0.03
