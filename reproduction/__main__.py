@@ -28,13 +28,18 @@ def run(arguments: Sequence[str]) -> int:
 
 def reproduce(
     action: Annotated[
-        Literal["list", "run", "show", "runtime", "clip"],
+        Literal["list", "run", "show", "runtime", "clip", "real_data"],
         typer.Argument(
-            help="list the cells, run them, show our results and the paper's, time the losses, or score a data set "
-            "with CLIP for the cells that need it."
+            help="list the cells, run them, show our results and the paper's, time the losses, score a data set with "
+            "CLIP for the cells that need it, or compare the defaults of glws with simple peers on real data."
         ),
     ],
-    table: Annotated[str, typer.Argument(metavar="[TABLE]", help="A setting, such as proportions, or all.")] = "all",
+    table: Annotated[
+        str,
+        typer.Argument(
+            metavar="[TABLE]", help="A setting, such as proportions, or all; for real_data the data folder."
+        ),
+    ] = "all",
     dataset: Annotated[str | None, typer.Option(metavar="NAME", help="Only cells of this data set.")] = None,
     cell: Annotated[str | None, typer.Option(metavar="NAME", help="Only the cell of this name; see list.")] = None,
     method: Annotated[str, typer.Option(metavar="NAME,...", help="Methods to run; see glws methods.")] = "glws",
@@ -86,6 +91,9 @@ def reproduce(
 
     show all is the whole page, with figures if it is written to a file; show TABLE is the table of one setting.
     """
+    if action == "real_data":
+        _compare_on_real_data(Path(table), seeds, dataset, results)
+        return
     names = _settings(table)
     if action == "list":
         _list(names, dataset)
@@ -113,6 +121,21 @@ def reproduce(
         if failed:
             typer.echo(f"glws: {failed} of the runs failed", err=True)
             raise typer.Exit(FAILED)
+
+
+def _compare_on_real_data(folder: Path, seeds: str, task: str | None, results: Path) -> None:
+    """Run what is missing, and rewrite the page."""
+    from reproduction.catalog import check_known
+    from reproduction.real_data import run as run_tasks
+    from reproduction.real_data import write
+    from reproduction.real_tasks import TASKS
+
+    if task is not None:
+        check_known("task", task, TASKS)
+    if not (folder / "adult").is_dir():
+        raise UsageError(f"{folder}: expected the folders adult, pll and mil in it")
+    run_tasks(folder, _seeds(seeds), task, results, typer.echo)
+    write(results)
 
 
 def _watched(run: PaperRun) -> Observer:

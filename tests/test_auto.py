@@ -163,6 +163,14 @@ def test_the_default_never_swaps_classes_that_a_prior_names(monkeypatch: pytest.
         assert (model.predict(x) == labels).mean() > 0.7
 
 
+def test_a_single_bag_is_enough_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stack_module, "FEWEST_STEPS", 5)
+    x, labels = data(30)
+    model = WeakClassifier(random_state=0).fit(x, Proportions.of([int(labels.sum())]), groups=[list(range(30))])
+    assert model.posterior_[:, 1].sum() == pytest.approx(labels.sum())
+    assert np.isfinite(model.predict_proba(x)).all()
+
+
 def test_an_option_of_the_training_means_one_network() -> None:
     x, labels = data(40)
     model = WeakClassifier(epochs=20, batch_size=10, random_state=0).fit(x, labels)

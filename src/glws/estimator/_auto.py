@@ -175,7 +175,9 @@ class AutoSearch:
         return members
 
     def _trees(self, source: str, soft: Array) -> list[Member]:
-        members = []
+        members: list[Member] = []
+        if len(np.unique(self.folds.of_rows[self.covered])) < 2:
+            return members  # some fold would have no rows to train on
         for family in tree_families(len(self.covered), soft.shape[1]):
             models, tables = [], []
             for fold in range(self.folds.number):
