@@ -84,6 +84,28 @@ ENGINE = [
         "inference/_closed.py",
         "total = (finite.sum(1, keepdim=True) - finite).clamp_max(0.0)",
         "total = finite.sum(1, keepdim=True).expand_as(finite)",
+        ("tests/inference/test_small_forms.py",),
+    ),
+    Mutant(
+        "presence, compiled: an instance counts itself among the others",
+        "inference/_compiled_forms/presence.py",
+        "others = for_none * ahead[j, 0] * none",
+        "others = for_none * ahead[j + 1, 0] * none",
+        ("tests/inference/test_small_forms.py",),
+    ),
+    Mutant(
+        "agreement: the largest class is among its others",
+        "inference/_compiled_forms/agreement.py",
+        "rest += row[k] if k != place else 0.0",
+        "rest += row[k]",
+        ("tests/inference/test_small_forms.py",),
+    ),
+    Mutant(
+        "packed groups: every group gets the gradient of the first",
+        "inference/_posterior.py",
+        "gradient.repeat_interleave(lengths)[:, None]",
+        "gradient[:1].expand(len(marginals))[:, None]",
+        ("tests/inference/test_packed.py",),
     ),
     Mutant(
         "pairs: rows and columns exchanged",
