@@ -323,6 +323,22 @@ def test_votes_and_labels_on_the_same_instances_have_one_posterior() -> None:
     torch.testing.assert_close(posterior, torch.tensor([8 / 11, 0.0]))
 
 
+def test_votes_and_counts_of_the_same_rows_have_one_posterior() -> None:
+    from glws.data import Groups
+    from glws.estimator._posteriors import row_posterior
+    from glws.estimator._targets import ParsedTargets
+    from glws.kinds import Proportions
+
+    votes, count = Votes.of([[1, 0], [1, -1], [-1, -1]], 2, [0.8, 0.6]), Proportions.of([1])
+    groups = (Groups.singles(3), Groups.of([[0, 1, 2]]))
+    predictions = np.array([[0.5, 0.5], [0.3, 0.7], [0.6, 0.4]])
+    found = row_posterior(np.log(predictions), ParsedTargets(np.arange(2), groups, (votes, count)))
+    by_votes = torch.from_numpy(np.log(predictions)) + votes.log_table()
+    alone = count.infer(torch.from_numpy(np.log(predictions))[None]).marginals[0].log() + votes.log_table()
+    np.testing.assert_allclose(found.probs, alone.softmax(1), atol=1e-9)
+    assert not np.allclose(found.probs, by_votes.softmax(1))
+
+
 def test_scores_stand_beside_votes() -> None:
     votes = Votes.of([[0], [1], [-1]], 2, source_names=["rule"])
     scores = Votes.of_scores([[[0.9, 0.1]], [[math.nan, math.nan]], [[0.2, 0.8]]], ["model"])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from glws.errors import DataError
 from glws.kinds._arrays import Numbers
 from glws.kinds._vote_dependence import Dependence, dependence_of
-from glws.kinds._vote_fit import ROUGH_GAIN, Candidate, Fit, PackedVotes, choose_form, fit
+from glws.kinds._vote_fit import ROUGH_GAIN, Candidate, Fit, PackedVotes, choose_form, counted, fit
 from glws.kinds._vote_model import FORM_NAMES, Floats, FormName, SourceForm, with_prior_counts
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def informative(votes: PackedVotes, abstentions: str) -> bool:
         raise DataError(f"abstentions must be auto, ignored or informative, found {abstentions!r}")
     if abstentions != "auto":
         return abstentions == "informative"
-    said = np.bincount(votes.said, minlength=len(votes.speakers))
+    said = counted(votes.said, len(votes.speakers))
     number = np.bincount(votes.speakers, said, votes.num_sources)
     most = np.zeros(votes.num_sources)
     np.maximum.at(most, votes.speakers, said)

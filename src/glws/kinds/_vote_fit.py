@@ -25,6 +25,7 @@ FOLDS, FEW_VOTES, MANY_VOTES = 5, 10_000, 500_000
 """A fifth of the votes is held out: each fifth in turn of few votes, one of more, one of a sample of many."""
 LEAST_PRIOR, MOST_PRIOR = 1.0, 256.0
 """Limits of the search for prior counts."""
+COUNTED_AT_ONCE = 1 << 24
 VOTES_FOR_DIFFICULTY = 5
 """Items with as many votes tell how difficult they are."""
 
@@ -65,6 +66,15 @@ class PackedVotes(NamedTuple):
         first = np.repeat(self.offsets[items] - np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes)
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         return self._replace(offsets=offsets, said=self.said[first + np.arange(offsets[-1])])
+
+
+def counted(values: Integers, number: int) -> Integers:
+    """How often each of so many numbers occurs; `np.bincount`, which would copy them all as 64 bits, piece by piece."""
+    pieces = range(0, len(values), COUNTED_AT_ONCE)
+    found = np.zeros(number, np.int64)
+    for first in pieces:
+        found += np.bincount(values[first : first + COUNTED_AT_ONCE], minlength=number)
+    return found
 
 
 class Emission(NamedTuple):
@@ -158,7 +168,7 @@ class _Step:
         self.posterior = np.empty((votes.num_items, self.classes))
         self.counts = np.zeros((self.levels, len(votes.speakers), self.classes))
         is_binary = self.classes == 2 and self.levels == 1
-        self.number = np.bincount(votes.said, minlength=len(votes.speakers)).astype(float) if is_binary else None
+        self.number = counted(votes.said, len(votes.speakers)).astype(float) if is_binary else None
 
     def majority(self) -> SourceCounts:
         """Expected counts by the majority vote; all items are of the first level."""

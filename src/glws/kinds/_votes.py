@@ -20,7 +20,7 @@ from glws.kinds._arrays import Numbers, classes_or_unknown, reals, refuse
 from glws.kinds._columns import Columns, KindRequest
 from glws.kinds._fixed_size import AbstractTableKind
 from glws.kinds._noise import LearnsNoise, changed
-from glws.kinds._vote_fit import PackedVotes, confusion_counts
+from glws.kinds._vote_fit import PackedVotes, confusion_counts, counted
 from glws.kinds._vote_model import (
     FormName,
     SourceCounts,
@@ -461,7 +461,7 @@ def _matrix(votes: Numbers, num_classes: int) -> NDArray[Any]:
 
 
 def _offsets(items: NDArray[Any], num_items: int) -> NDArray[np.int64]:
-    return np.concatenate([[0], np.cumsum(np.bincount(items, minlength=num_items))]).astype(np.int64)
+    return np.concatenate([[0], np.cumsum(counted(items, num_items))]).astype(np.int64)
 
 
 def _narrow(most: int) -> type[np.signedinteger[Any]]:
