@@ -10,7 +10,7 @@ import typer
 from glws.cli._failures import UsageError
 
 DESCRIPTIONS = (".yaml", ".yml")
-TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".npz", ".h5", ".hdf5")
+TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".arrow", ".feather", ".npz", ".h5", ".hdf5", ".xlsx")
 
 
 AllowCode = Annotated[

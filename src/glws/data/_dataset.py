@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.utils.data import default_collate
+from torch.utils.data._utils.collate import default_collate_fn_map
 
 from glws.data._groups import Groups, padded_table
+from glws.data._inputs import Inputs, NamedInstances
 from glws.data.sources._images import ImageFiles
 from glws.errors import DataError
-from glws.kinds import AbstractSupervision
+from glws.kinds import AbstractSupervision, collated
 
 
 class Instances(Protocol):
@@ -63,17 +67,25 @@ class SparseInstances:
 
 @dataclass(frozen=True, eq=False)
 class DatasetInstances:
-    """Instances of a torch Dataset, read one by one; the label of a pair (instance, label) is ignored."""
+    """Instances of a torch Dataset, read one by one; the label of a pair (instance, label) is ignored.
+
+    `collate` puts a list of instances together; without it tensors are stacked, and mappings of tensors name by name.
+    """
 
     dataset: Any
+    collate: Callable[[list[Any]], Any] | None = None
 
     def __len__(self) -> int:
         return len(self.dataset)
 
     def take(self, numbers: Int[Tensor, "chosen"]) -> Tensor:
         """The chosen instances, stacked."""
-        items = [self.dataset[number] for number in numbers.tolist()]
-        return torch.stack([torch.as_tensor(item[0] if isinstance(item, tuple) else item) for item in items])
+        found = [self.dataset[number] for number in numbers.tolist()]
+        items = [item[0] if isinstance(item, tuple) else item for item in found]
+        if self.collate is None and not isinstance(items[0], Mapping):
+            return torch.stack([torch.as_tensor(item) for item in items])
+        batch: Any = (self.collate or default_collate)(items)
+        return Inputs(batch) if isinstance(batch, Mapping) else batch  # type: ignore[return-value]
 
 
 SMALL_TABLE = 1 << 22
@@ -187,8 +199,9 @@ class WeakDataset:
         weak: AbstractSupervision | Sequence[AbstractSupervision],
         evidence: Tensor | None = None,
         check: bool = True,
+        collate: Callable[[list[Any]], Any] | None = None,
     ) -> None:
-        self.instances = instances_of(instances)
+        self.instances = instances_of(instances, collate)
         self.evidence = evidence
         self.weak = (weak,) if isinstance(weak, AbstractSupervision) else tuple(weak)
         tables = [groups] if isinstance(weak, AbstractSupervision) else list(groups)
@@ -211,6 +224,16 @@ class WeakDataset:
     def __len__(self) -> int:
         """Number of groups of all kinds."""
         return sum(len(groups) for groups in self.groups)
+
+    def __getitem__(self, number: int) -> Batch:
+        """The batch of one group, counted over all kinds; torch's loaders put these together."""
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"there are {len(self)} groups, asked for number {number}")
+        place, chosen = number % len(self), []
+        for groups in self.groups:
+            chosen.append(torch.arange(len(groups))[place : place + 1] if place >= 0 else torch.arange(0))
+            place = place - len(groups) if place >= len(groups) else -1
+        return self.batch(chosen)
 
     def batch(
         self,
@@ -264,6 +287,38 @@ class WeakDataset:
                 yield self.batch(chosen)
 
 
+def collated_batches(batches: Sequence[Batch], *, collate_fn_map: Any = None) -> Batch:
+    """One batch of several, instances after instances."""
+    starts = np.cumsum([0, *(len(batch.numbers) for batch in batches)]).tolist()
+    evidence = [batch.evidence for batch in batches]
+    return Batch(
+        _joined([batch.instances for batch in batches]),
+        torch.cat([batch.numbers for batch in batches]),
+        tuple(_joined_parts(parts, starts) for parts in zip(*(batch.parts for batch in batches), strict=True)),
+        None if evidence[0] is None else torch.cat([each for each in evidence if each is not None]),
+    )
+
+
+def _joined(pieces: Sequence[Any]) -> Any:
+    if not isinstance(pieces[0], Inputs):
+        return torch.cat(list(pieces))
+    return Inputs({name: torch.cat([piece[name] for piece in pieces]) for name in pieces[0]})
+
+
+def _joined_parts(parts: Sequence[BatchPart], starts: Sequence[int]) -> BatchPart:
+    """The groups of one kind; each row number is counted from the start of its batch."""
+    width = max(part.rows.shape[1] for part in parts)
+    rows = [
+        torch.cat([part.rows, part.rows.new_zeros(len(part.rows), width - part.rows.shape[1])], 1) + start
+        for part, start in zip(parts, starts, strict=False)
+    ]
+    lengths, groups = (torch.cat([getattr(part, name) for part in parts]) for name in ("lengths", "groups"))
+    return BatchPart(torch.cat(rows), lengths, collated([part.weak for part in parts]), groups)
+
+
+default_collate_fn_map[Batch] = collated_batches
+
+
 def _this_epoch(groups: Groups, weak: AbstractSupervision, generator: torch.Generator) -> Groups:
     population = weak.exchangeable_sets()
     if population is None:
@@ -290,8 +345,10 @@ def instance_shape(instances: Instances) -> tuple[int, ...]:
     return tuple(instances.take(torch.zeros(1, dtype=torch.int64)).shape[1:])
 
 
-def instances_of(instances: Any) -> Instances:
-    """An instance source from a tensor, an array, a torch Dataset, or the path of a folder."""
+def instances_of(instances: Any, collate: Callable[[list[Any]], Any] | None = None) -> Instances:
+    """An instance source from a tensor, an array, named tensors, a torch Dataset, or the path of a folder."""
+    if isinstance(instances, Inputs | Mapping) and not hasattr(instances, "toarray"):
+        return NamedInstances(instances if isinstance(instances, Inputs) else Inputs(instances))
     if isinstance(instances, str | os.PathLike):
         return ImageFiles.in_folder(instances)
     if hasattr(instances, "toarray"):
@@ -302,5 +359,5 @@ def instances_of(instances: Any) -> Instances:
         source: Instances = instances
         return source
     if hasattr(instances, "__getitem__") and hasattr(instances, "__len__"):
-        return DatasetInstances(instances)
+        return DatasetInstances(instances, collate)
     raise DataError(f"instances must be a tensor, an array or a torch Dataset, found {type(instances).__name__}")

@@ -10,6 +10,7 @@ from glws.kinds._bag_rule import BagRule as BagRule
 from glws.kinds._catalog import KINDS as KINDS
 from glws.kinds._catalog import find_kind as find_kind
 from glws.kinds._catalog import kind_from_columns as kind_from_columns
+from glws.kinds._collating import collated as collated
 from glws.kinds._columns import FIRST_CLASS as FIRST_CLASS
 from glws.kinds._columns import READINGS as READINGS
 from glws.kinds._columns import KindRequest as KindRequest

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from glws.data import Batch, EncodedInstances, TensorInstances, WeakDataset
+from glws.data import Batch, EncodedInstances, Inputs, TensorInstances, WeakDataset
 from glws.errors import ConfigError
 from glws.inference import to_device
 
@@ -49,7 +49,9 @@ def batch_on(batch: Batch, device: torch.device) -> Batch:
     rows = [part.rows if device.type == "cpu" else part.padded_rows for part in batch.parts]
     parts = tuple(replace(part, rows=to_device(own, device)) for part, own in zip(batch.parts, rows, strict=True))
     evidence = None if batch.evidence is None else to_device(batch.evidence, device)
-    return Batch(to_device(batch.instances, device), batch.numbers, parts, evidence)
+    instances = batch.instances
+    moved = instances.to(device) if isinstance(instances, Inputs) else to_device(instances, device)
+    return Batch(moved, batch.numbers, parts, evidence)
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,15 @@ from glws.training._guard import collapse, implied_rates, imprecise, weakly_iden
 from glws.training._host_objective import loss_on_host
 from glws.training._length import with_length
 from glws.training._meters import Meters
-from glws.training._network import Forward, average, averaged_copy, number_of_features, ready
+from glws.training._network import (
+    Forward,
+    average,
+    averaged_copy,
+    cast,
+    keeps_integers,
+    number_of_features,
+    ready,
+)
 from glws.training._noise import LearnedNoise, NoiseLearning
 from glws.training._observer import Observer
 from glws.training._order import Order
@@ -429,7 +437,7 @@ class Training:
         first = self.data.instances.take(torch.zeros(1, dtype=torch.int64)).to(self.device)
         instances = self.views.plain(first, torch.Generator(self.device))
         dtype = torch.float64 if self.config.precision == "float64" else torch.float32
-        features = number_of_features(self.model, instances.to(dtype))
+        features = number_of_features(self.model, cast(instances, dtype, keeps_integers(self.model)))
         return Setup(self.data, self.num_classes, features, self.device, generator)
 
 

@@ -17,6 +17,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim.swa_utils import update_bn
 from torch.utils.checkpoint import checkpoint
 
+from glws.data import Inputs
+from glws.errors import DataError
 from glws.methods import Outputs
 from glws.training._config import TrainingConfig
 from glws.training._graphs import NetworkGraphs
@@ -43,11 +45,31 @@ class WithFeatures(nn.Module):
         kept: list[Tensor] = []
         hooks = [last.register_forward_pre_hook(lambda _, inputs: kept.append(inputs[0])) for last in self._last]
         try:
-            logits: Tensor = self.model(instances)
+            logits = logits_of(self.model(**instances) if isinstance(instances, Inputs) else self.model(instances))
         finally:
             for hook in hooks:  # leave no hook on a network that many of these may share
                 hook.remove()
         return logits, (kept[-1] if kept else logits).flatten(1)
+
+
+def logits_of(output: Any) -> Tensor:
+    """The logits in what a model returns: a tensor, or an object or a mapping with `logits`, as of Hugging Face."""
+    found = output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits", output)
+    if not isinstance(found, Tensor):
+        raise DataError(f"the model must return logits [batch, classes], or an object with .logits, "
+                        f"found {type(output).__name__}")  # fmt: skip
+    return found
+
+
+def keeps_integers(model: nn.Module) -> bool:
+    """Whether whole numbers are ids for the model: it has an embedding."""
+    return any(isinstance(module, nn.Embedding | nn.EmbeddingBag) for module in model.modules())
+
+
+def cast(instances: Any, dtype: torch.dtype, keeps: bool) -> Any:
+    """The instances as floats; ids as they are, and inputs by name in types of their own."""
+    is_integer = not isinstance(instances, Inputs) and instances.dtype in (torch.int16, torch.int32, torch.int64)
+    return instances if keeps and is_integer else instances.to(dtype)
 
 
 class Forward:
@@ -60,6 +82,7 @@ class Forward:
         self.model = model
         self.call = WithFeatures(model)
         self.dtype = torch.float64 if config.precision == "float64" else torch.float32
+        self.keeps_integers = keeps_integers(model)
         self.is_half = config.precision == "bfloat16"
         self.device, self.world = device, world
         is_replayed = config.speed == "graphs" and device.type == "cuda"
@@ -72,13 +95,13 @@ class Forward:
 
     def __call__(self, instances: Tensor) -> Outputs:
         """Logits and features of all rows, in float32 or wider."""
-        logits, features = self._answers(laid_out(instances.to(self.dtype)))
+        logits, features = self._answers(laid_out(cast(instances, self.dtype, self.keeps_integers)))
         own = Outputs(*(values.to(self.dtype) for values in (logits, features)))
         return Outputs(self.world.gathered(own.logits), self.world.gathered(own.features))
 
     def outputs(self, instances: Tensor, weights: Mapping[str, Tensor] | None = None) -> Outputs:
         """Outputs of one process in an eager step; with other weights, if they are given by name."""
-        logits, features = self._eager_step(laid_out(instances.to(self.dtype)), weights or {})
+        logits, features = self._eager_step(laid_out(cast(instances, self.dtype, self.keeps_integers)), weights or {})
         return Outputs(logits.to(self.dtype), features.to(self.dtype))
 
     def settle(self, pieces: Iterable[Tensor]) -> None:
@@ -86,7 +109,7 @@ class Forward:
 
         Without instances they stay unchanged; without batch norm nothing is computed.
         """
-        some = (laid_out(piece.to(self.dtype)) for piece in pieces)
+        some = (laid_out(cast(piece, self.dtype, self.keeps_integers)) for piece in pieces)
         is_normed = any(isinstance(module, _BatchNorm) for module in self.model.modules())
         first = next(some, None) if is_normed else None
         if first is not None:

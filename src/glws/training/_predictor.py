@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from glws.data import Groups, ShardInstances, WeakDataset, instances_of
+from glws.data import Groups, Inputs, ShardInstances, WeakDataset, instances_of
 from glws.data.augment import Views
 from glws.evaluation import balanced_posterior
 from glws.kinds import BagRule
@@ -50,6 +51,8 @@ class Predictor:
     @torch.no_grad()
     def outputs(self, instances: Tensor) -> Outputs:
         """What the network itself gives: logits, and the input of its last layer."""
+        if isinstance(instances, Mapping):
+            instances = Inputs(instances)
         seen = self.views.plain(instances.to(self.device), torch.Generator(self.device))
         was_training = self.model.training
         outputs = Forward(self.model.eval(), self.config, self.device, World())(seen)

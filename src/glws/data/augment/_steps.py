@@ -157,11 +157,11 @@ class Noise:
 
     def __call__(self, images: Float[Tensor, "batch ..."], generator: torch.Generator) -> Float[Tensor, "batch ..."]:
         """The values with their noise; unchanged if the scale is 0."""
+        if self.scale == 0 and images.dtype != torch.uint8:
+            return images  # ids, and inputs of several tensors, too
         if not images.is_floating_point():
             raise DataError(f"noise is added to floats, found {images.dtype}; normalize first")
         check_generator("noise", images, generator)
-        if self.scale == 0:
-            return images
         noise = torch.randn(images.shape, generator=generator, device=images.device, dtype=images.dtype)
         return images + self.scale * noise
 

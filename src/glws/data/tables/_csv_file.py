@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glws._optional import needed
-from glws.data.tables._cells import RowBatch, TextCells
+from glws.data.tables._cells import Cells, RowBatch, TextCells
+from glws.data.tables._csv_dialect import found_dialect
 from glws.data.tables._table_file import AbstractTableFile
 from glws.errors import DataError
 
@@ -42,12 +43,12 @@ class CsvFile(AbstractTableFile):
     """A CSV file in UTF-8 whose first line names the columns. Rows are numbered by the line they begin on.
 
     Empty lines are passed over; a row with too many or too few cells is refused. All cells are text, and those with
-    nothing but spaces are missing.
+    nothing but spaces are missing. Separator and decimal sign are found in the first rows, unless they are given.
     """
 
-    def __init__(self, path: Path, separator: str | None = None) -> None:
+    def __init__(self, path: Path, separator: str | None = None, decimal: str | None = None) -> None:
         self.path, self.num_rows = path, None
-        self.separator = separator or ("\t" if path.suffix == ".tsv" else ",")
+        self.separator, self.decimal = found_dialect(path, separator, decimal)
         with self._reader() as reader:
             header: list[str] = next((row for row in reader if row), [])
         self.columns = tuple(name.strip() for name in header)
@@ -78,7 +79,8 @@ class CsvFile(AbstractTableFile):
             position, line = position + len(piece), line + piece.count(b"\n")
 
     def _row_batch(self, lines: Integers, columns: dict[str, Any]) -> RowBatch:
-        return RowBatch(str(self.path), "line", lines, {name: TextCells(column) for name, column in columns.items()})
+        cells: dict[str, Cells] = {name: TextCells(column, self.decimal) for name, column in columns.items()}
+        return RowBatch(str(self.path), "line", lines, cells)
 
     def _pieces(self) -> Iterator[bytes]:
         """The file in pieces of whole rows; b"", at last, where a row does not end within the limit."""

@@ -36,7 +36,7 @@ def arrow_table(frame: Any) -> Any:
     arrow = needed("pyarrow", "pyarrow", "reading a DataFrame")
     try:
         if isinstance(frame, Mapping):
-            found = _of_columns(arrow, frame)
+            found = of_columns(arrow, frame)
         elif hasattr(frame, "__arrow_c_stream__"):
             found = _of_frame(arrow, _with_text_names(frame))
         else:
@@ -44,10 +44,10 @@ def arrow_table(frame: Any) -> Any:
     except (arrow.ArrowException, TypeError, ValueError) as error:
         raise DataError(f"the DataFrame is not read by Arrow: {one_line(error)}") from error
     names = [name for name in found.column_names if not name.startswith(INDEX)]
-    return _with_plain_texts(arrow, found.select(names))
+    return with_plain_texts(arrow, found.select(names))
 
 
-def _with_plain_texts(arrow: Any, table: Any) -> Any:
+def with_plain_texts(arrow: Any, table: Any) -> Any:
     """Texts in the one layout that all of Arrow's functions know."""
     views = {name for name, kind in zip(table.column_names, table.schema.types, strict=True) if "view" in str(kind)}
     for place, name in enumerate(table.column_names):
@@ -61,10 +61,11 @@ def _of_frame(arrow: Any, frame: Any) -> Any:
     try:
         return arrow.table(frame)
     except (arrow.ArrowException, TypeError):
-        return _of_columns(arrow, {name: frame[name] for name in frame.columns})
+        return of_columns(arrow, {name: frame[name] for name in frame.columns})
 
 
-def _of_columns(arrow: Any, columns: Mapping[str, Any]) -> Any:
+def of_columns(arrow: Any, columns: Mapping[str, Any]) -> Any:
+    """A table of columns; those that mix types become texts."""
     return arrow.table({str(name): _column(arrow, values) for name, values in columns.items()})
 
 
@@ -88,10 +89,10 @@ def _with_text_names(frame: Any) -> Any:
 
 
 class FrameFile(AbstractTableFile):
-    """A table of pyarrow in memory, or in a file that was opened. Rows are numbered from 0."""
+    """A table of pyarrow in memory, or of a file that was read. Rows are numbered from `first_row` on."""
 
-    def __init__(self, table: Any, path: Path | str = "DataFrame") -> None:
-        self.path, self.table = Path(path), table
+    def __init__(self, table: Any, path: Path | str = "DataFrame", first_row: int = 0) -> None:
+        self.path, self.table, self.first_row = Path(path), table, first_row
         self.columns, self.num_rows = tuple(table.column_names), table.num_rows
         if len(set(self.columns)) < len(self.columns):
             repeated = next(name for name in self.columns if self.columns.count(name) > 1)
@@ -101,9 +102,9 @@ class FrameFile(AbstractTableFile):
         """At most 65,536 rows at a time."""
         check_types(self.path, self.table.schema, names)
         if not names:  # each row is still a row
-            yield RowBatch(str(self.path), "row", np.arange(self.table.num_rows), {})
+            yield RowBatch(str(self.path), "row", self.first_row + np.arange(self.table.num_rows), {})
             return
-        start = 0
+        start = self.first_row
         for batch in self.table.select(list(names)).to_batches(ROWS_AT_ONCE):
             cells = {name: arrow_cells(batch.column(name)) for name in names}
             yield RowBatch(str(self.path), "row", np.arange(start, start + batch.num_rows), cells)

@@ -25,6 +25,7 @@ from glws.data.tables._frames import FrameFile, arrow_table
 from glws.data.tables._grouping import members_of, rearrange_rows, sorting_order
 from glws.data.tables._hashing import BlockHasher, ColumnHasher, TableHash, block_end, description_hash
 from glws.data.tables._inference import MixedColumn, infer_schema, place_of
+from glws.data.tables._other_files import arrow_file, excel_file
 from glws.data.tables._parquet_file import ParquetFile
 from glws.data.tables._schema import Coded, Schema
 from glws.data.tables._shard import Shard, shard_bounds
@@ -34,7 +35,8 @@ from glws.data.tables._table_file import AbstractTableFile, Stack
 from glws.errors import DataError
 
 FORMATS = {".csv": "text", ".tsv": "text", ".txt": "text", ".parquet": "parquet", ".pq": "parquet",
-           ".npz": "npz", ".h5": "hdf", ".hdf5": "hdf"}  # fmt: skip
+           ".arrow": "arrow", ".feather": "arrow", ".npz": "npz", ".h5": "hdf", ".hdf5": "hdf",
+           ".xlsx": "excel"}  # fmt: skip
 LARGEST = np.finfo(np.float32).max
 
 
@@ -177,7 +179,11 @@ def open_table(about: Description) -> AbstractTableFile:
         raise DataError(f"{path}: there is no such file")
     kind = FORMATS.get(path.suffix.lower())
     if kind == "text":
-        return CsvFile(path, about.separator)
+        return CsvFile(path, about.separator, about.decimal)
+    if kind == "arrow":
+        return arrow_file(path)
+    if kind == "excel":
+        return excel_file(path)
     if kind == "parquet":
         return ParquetFile(path)
     if kind == "npz":
