@@ -40,7 +40,7 @@ class WithFeatures(nn.Module):
         layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
         self._last = layers[-1:]
 
-    def forward(self, instances: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, instances: Any) -> tuple[Tensor, Tensor]:
         """Logits and features."""
         kept: list[Tensor] = []
         hooks = [last.register_forward_pre_hook(lambda _, inputs: kept.append(inputs[0])) for last in self._last]

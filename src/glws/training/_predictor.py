@@ -49,7 +49,7 @@ class Predictor:
         return balanced_posterior(self(instances), self.config.shares)
 
     @torch.no_grad()
-    def outputs(self, instances: Tensor) -> Outputs:
+    def outputs(self, instances: Any) -> Outputs:
         """What the network itself gives: logits, and the input of its last layer."""
         if isinstance(instances, Mapping):
             instances = Inputs(instances)
