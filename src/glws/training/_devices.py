@@ -50,7 +50,7 @@ def batch_on(batch: Batch, device: torch.device) -> Batch:
     parts = tuple(replace(part, rows=to_device(own, device)) for part, own in zip(batch.parts, rows, strict=True))
     evidence = None if batch.evidence is None else to_device(batch.evidence, device)
     instances: Any = batch.instances
-    moved = instances.to(device) if isinstance(instances, Inputs) else to_device(instances, device)
+    moved: Any = instances.to(device) if isinstance(instances, Inputs) else to_device(instances, device)
     return Batch(moved, batch.numbers, parts, evidence)
 
 
