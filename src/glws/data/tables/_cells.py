@@ -120,6 +120,10 @@ class TextCells(Cells):
 
     def text(self) -> Any:
         """The column itself, trimmed, and null where a cell is empty."""
+        return self._trimmed
+
+    @cached_property
+    def _trimmed(self) -> Any:
         return _without_marks(self._column)
 
 
