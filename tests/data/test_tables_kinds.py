@@ -119,6 +119,13 @@ CASES = {
         "observed",
         [3, -1],
     ),
+    "sums": (
+        {"weak": {"sum": "w"}, "group": "g", "options": {"values": {"a": 0.5, "b": 2, "c": -1}}},
+        {"w": [3.5, -1]},
+        "Sums",
+        "low",
+        [3.5, -1],
+    ),
     "pair_comparison": ({"group": "g"}, {}, "PairComparison", "winner", [0, 0]),
     "pair_comparison with a winner": (
         {"kind": "pair_comparison", "group": "g", "weak": {"winner": "w"}, "options": {"ties": "paper"}},

@@ -26,6 +26,7 @@ from glws.kinds import (
     SimilarDissimilarUnlabeled,
     SimilarityConfidence,
     SoftLabels,
+    Sums,
     Together,
     Triplets,
     Unlabeled,
@@ -101,6 +102,9 @@ KINDS: dict[str, tuple[AbstractSupervision, list[int]]] = {
     "positives of a case-control sample": (PositiveUnlabeled.of([1, 0, 0, 1], 0.3, "case_control"), [1] * 4),
     "two unlabeled sets": (UnlabeledUnlabeled.of([0, 1, 0, 1, 1], [0.8, 0.3]), [1] * 5),
     "pairs and unlabeled rows": (SimilarDissimilarUnlabeled.of([1, -1, 0, -1], 0.3), [2, 1, 2, 1]),
+    "sums": (Sums.of([3, 0, 4, 0], values=3), [3, 2, 2, 0]),
+    "sums of prices": (Sums.between([0.5, -1, 2.25], [3.5, 4, 9], [0.5, 2, 2.25, -0.5]), [3, 2, 4]),
+    "noisy sums": (Sums.of([3.4, -1, 2], [1, 0, 2], scale=0.7), [4, 2, 1]),
     "constraints": (Constraints.of(["count(1) == 1", "y[0] != y[-1]"], 3), [3, 2]),
     "constraints with known labels": (
         Constraints.of(

@@ -47,4 +47,5 @@ from glws.inference._problem import may_read_values as may_read_values
 from glws.inference._problem import place_of as place_of
 from glws.inference._repeated import RepeatedCounts as RepeatedCounts
 from glws.inference._repeated import repeated_counts as repeated_counts
+from glws.inference._sums import Sums as Sums
 from glws.inference._trellis import trellis_posterior as trellis_posterior

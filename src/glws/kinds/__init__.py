@@ -50,6 +50,7 @@ from glws.kinds._similarity_confidence import SimilarityReading as SimilarityRea
 from glws.kinds._soft_labels import Reading as Reading
 from glws.kinds._soft_labels import SoftLabels as SoftLabels
 from glws.kinds._soft_labels import shifted_prior as shifted_prior
+from glws.kinds._sums import Sums as Sums
 from glws.kinds._together import Together as Together
 from glws.kinds._triplets import Triplets as Triplets
 from glws.kinds._unlabeled import Count as Count

@@ -28,6 +28,7 @@ from glws.kinds._proportions import Proportions
 from glws.kinds._similar_dissimilar_unlabeled import SimilarDissimilarUnlabeled
 from glws.kinds._similarity_confidence import SimilarityConfidence
 from glws.kinds._soft_labels import SoftLabels
+from glws.kinds._sums import Sums
 from glws.kinds._triplets import Triplets
 from glws.kinds._unlabeled import Unlabeled
 from glws.kinds._unlabeled_unlabeled import UnlabeledUnlabeled
@@ -55,6 +56,7 @@ KINDS: dict[str, Kind] = {
         UnlabeledUnlabeled,
         SimilarDissimilarUnlabeled,
         Triplets,
+        Sums,
         Constraints,
         Votes,
     )

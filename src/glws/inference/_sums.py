@@ -1,0 +1,201 @@
+"""Sums of integer values of the labels, such as the sum of digits: a form without a trellis.
+
+S = Σ_j v(y_j) may be exactly known, within a range, or noisy: ω(s) is 1 for low <= s <= high and exp(-distance / scale)
+outside. Likelihood and posteriors take linear time on the CPU (`_compiled_sums`); everywhere else, and for the other
+queries, a recursion over all sums in log space answers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from glws.automata import Automaton
+from glws.inference import _compiled_trellis as compiled_trellis
+from glws.inference._forms import AbstractForm, Answer
+from glws.inference._padding import padding_mask
+
+_PART = 1 << 23
+"""Numbers of the recursion in one part of the groups."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sums(AbstractForm):
+    """The sum of a value per class is within low..high, or off by a distance of weight exp(-distance / scale).
+
+    >>> from glws.inference import infer
+    >>> log_probs = torch.full((1, 2, 10), 0.1).log()
+    >>> answer = infer(log_probs, Sums(torch.tensor([3.0]), torch.tensor([3.0]), tuple(range(10))))
+    >>> answer.log_likelihood.exp(), answer.marginals[0, 0, :5]
+    (tensor([0.0400]), tensor([0.2500, 0.2500, 0.2500, 0.2500, 0.0000]))
+    """
+
+    low: Float[Tensor, "groups"]
+    high: Float[Tensor, "groups"]
+    values: tuple[int, ...]
+    scale: float = 0.0
+
+    def engine(self, size: int | None) -> str:
+        """One name for all sizes."""
+        return "sums"
+
+    def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
+        """Compiled on the CPU; groups that leave the range of float64 there, and other devices, by the recursion."""
+        if potentials.device.type != "cpu" or not compiled_trellis.is_available() or potentials.numel() == 0:
+            log_z, marginals = self._recursion(potentials.double(), lengths)
+            return log_z.to(potentials.dtype), marginals.to(potentials.dtype)
+        log_z, marginals = self._compiled(potentials, lengths)
+        doubtful = log_z.isnan()
+        if bool(doubtful.any()):
+            part = self.select(doubtful.nonzero()[:, 0])
+            log_z[doubtful], marginals[doubtful] = part._recursion(potentials[doubtful].double(), lengths[doubtful])
+        return log_z.to(potentials.dtype), marginals.to(potentials.dtype)
+
+    @property
+    def _steps(self) -> tuple[int, int, list[int], list[int]]:
+        """The lowest value, the common step, the different values in steps above the lowest, that of each class."""
+        lowest = min(self.values)
+        step = math.gcd(*(value - lowest for value in self.values)) or 1
+        each = [(value - lowest) // step for value in self.values]
+        return lowest, step, sorted(set(each)), each
+
+    def _bounds(self, lengths: Tensor) -> tuple[Tensor, Tensor, float]:
+        """low, high and scale in steps above the lowest sum."""
+        lowest, step, _, _ = self._steps
+        low, high = ((end.double() - lengths * lowest) / step for end in (self.low, self.high))
+        if self.scale == 0:
+            low, high = (low - 1e-6).ceil(), (high + 1e-6).floor()
+        return low, high, self.scale / step
+
+    def _by_value(self, potentials: Tensor) -> tuple[Tensor, Tensor]:
+        """Potentials of the different values, and the place of the value of each class."""
+        _, _, values, each = self._steps
+        place = torch.tensor([values.index(value) for value in each], device=potentials.device)
+        if values == each:
+            return potentials, place
+        parts = [torch.logsumexp(potentials[..., place == number], -1) for number in range(len(values))]
+        return torch.stack(parts, -1), place
+
+    def _to_classes(self, potentials: Tensor, by_value: Tensor, marginals: Tensor, place: Tensor) -> Tensor:
+        """The posterior of a value shared out to its classes."""
+        if by_value is potentials:
+            return marginals
+        share = (potentials - by_value[..., place].clamp_min(-1e308)).exp()
+        return torch.where(potentials > -torch.inf, share * marginals[..., place], 0.0)
+
+    def _compiled(self, potentials: Tensor, lengths: Tensor) -> Answer:
+        from glws.inference._compiled_sums import solve  # imports numba
+
+        low, high, scale = self._bounds(lengths)
+        by_value, place = self._by_value(potentials.detach())
+        values = np.array(self._steps[2])
+        groups, instances, width = by_value.shape
+        real = padding_mask(by_value, lengths)
+        is_full = bool(real.all())
+        rows = (by_value.reshape(-1, width) if is_full else by_value[real]).contiguous().numpy()
+        bounds = np.concatenate([[0], np.cumsum(lengths.numpy())])
+        log_z, found = np.empty(groups), np.empty(rows.shape)
+        solve(rows, bounds, values, low.numpy(), high.numpy(), scale, log_z, found)
+        if is_full:
+            marginals = torch.from_numpy(found).view(groups, instances, width)
+        else:
+            marginals = by_value.new_zeros(by_value.shape, dtype=torch.float64)
+            marginals[real] = torch.from_numpy(found)
+        return torch.from_numpy(log_z), self._to_classes(potentials, by_value, marginals, place)
+
+    # The recursion over all sums
+
+    def _log_shares(self, lengths: Tensor, sums: int) -> Float[Tensor, "groups sums"]:
+        """log ω of every sum."""
+        low, high, scale = self._bounds(lengths)
+        s = torch.arange(sums, device=lengths.device)
+        distance = torch.maximum(low[:, None] - s, s - high[:, None]).clamp_min(0.0)
+        return torch.where(distance == 0, 0.0, -distance / scale if scale > 0 else -torch.inf)
+
+    def _alphas(self, phi: Tensor, lengths: Tensor) -> list[Float[Tensor, "groups sums"]]:
+        """log of the weight of every sum of the first 0, 1, ... labels."""
+        values, groups = self._steps[2], len(lengths)
+        start = phi.new_full((groups, phi.shape[1] * values[-1] + 1), -torch.inf)
+        start[:, 0] = 0.0
+        alphas = [start]
+        for step in range(phi.shape[1]):
+            parts = [_moved(alphas[-1], value) + phi[:, step, v, None] for v, value in enumerate(values)]
+            after = torch.logsumexp(torch.stack(parts), 0)
+            alphas.append(torch.where((step < lengths)[:, None], after, alphas[-1]))
+        return alphas
+
+    def _in_parts(self, potentials: Tensor, answer: Callable[[Sums, Tensor], Tensor]) -> list[Tensor]:
+        """The answers for parts of the groups that fit into memory."""
+        steps = self._steps[2][-1]
+        size = max(1, _PART // max(potentials.shape[1] * (potentials.shape[1] * steps + 1), 1))
+        groups = torch.arange(len(potentials), device=potentials.device)
+        parts = [groups[first : first + size] for first in range(0, len(groups), size)]
+        return [answer(self.select(part), part) for part in parts]
+
+    def _recursion(self, potentials: Tensor, lengths: Tensor) -> Answer:
+        """log Z and posteriors, in log space."""
+        by_value, place = self._by_value(potentials)
+        log_z, marginals = by_value.new_empty(len(lengths)), torch.zeros_like(by_value)
+
+        def part(form: Sums, groups: Tensor) -> Tensor:
+            log_z[groups], marginals[groups] = form._backward(by_value[groups], lengths[groups])
+            return groups
+
+        self._in_parts(by_value, part)
+        return log_z, self._to_classes(potentials, by_value, marginals, place)
+
+    def _backward(self, phi: Tensor, lengths: Tensor) -> Answer:
+        alphas, values = self._alphas(phi, lengths), self._steps[2]
+        beta, marginals = self._log_shares(lengths, alphas[0].shape[1]), torch.zeros_like(phi)
+        log_z = torch.logsumexp(alphas[-1] + beta, 1)
+        safe = torch.where(log_z > -torch.inf, log_z, 0.0)[:, None]
+        for step in reversed(range(phi.shape[1])):
+            real = (step < lengths)[:, None]
+            onward = torch.stack([_moved(beta, -value) + phi[:, step, v, None] for v, value in enumerate(values)], 1)
+            share = torch.logsumexp(alphas[step][:, None] + onward, 2) - safe
+            marginals[:, step] = torch.where(real, share.exp(), 0.0)
+            beta = torch.where(real, torch.logsumexp(onward, 1), beta)
+        return log_z, marginals
+
+    def entropy(self, potentials: Tensor, lengths: Tensor) -> Float[Tensor, "groups"]:
+        """log Z - Σ_j Σ_k q_j(k) φ_j(k) - E[log ω(S)]."""
+        log_z, marginals = self.solve(potentials, lengths)
+        inside = torch.where(marginals > 0, marginals * potentials, 0.0).sum((1, 2))
+        if self.scale == 0:
+            return (log_z - inside).clamp_min(0.0)
+        by_value, _ = self._by_value(potentials)
+
+        def noise(form: Sums, groups: Tensor) -> Tensor:
+            last = form._alphas(by_value[groups], lengths[groups])[-1]
+            shares = form._log_shares(lengths[groups], last.shape[1])
+            post = torch.softmax(last + shares, 1)
+            return torch.where(post > 0, post * shares, 0.0).sum(1)
+
+        return (log_z - inside - torch.cat(self._in_parts(by_value, noise))).clamp_min(0.0)
+
+    def automaton(self, group: int, length: int) -> Automaton:
+        """A state for each sum so far."""
+        _, _, values, each = self._steps
+        one = self.select(torch.tensor([group]))
+        size = length * values[-1] + 1
+        shares = one._log_shares(torch.tensor([length]), size)[0].tolist()
+        arcs = [(s, k, s + each[k]) for s in range(size) for k in range(len(each)) if s + each[k] < size]
+        final = {s: share for s, share in enumerate(shares) if share > -math.inf}
+        return Automaton(size, len(each), arcs, 0, final)
+
+
+def _moved(weights: Float[Tensor, "groups sums"], by: int) -> Tensor:
+    """Weights of s - by at s, -inf where there are none."""
+    moved = torch.full_like(weights, -torch.inf)
+    size = weights.shape[1]
+    if 0 <= by < size:
+        moved[:, by:] = weights[:, : size - by]
+    elif -size < by < 0:
+        moved[:, : size + by] = weights[:, -by:]
+    return moved
