@@ -11,9 +11,9 @@ from strategies import random_log_probs
 from torch import Tensor
 
 from glws.inference import Counts, Exactly, Sums, infer
-from glws.inference._compiled_trellis import is_available
+from glws.inference._kernels import can_compile
 
-pytestmark = pytest.mark.skipif(not is_available(), reason="numba is not installed")
+pytestmark = pytest.mark.skipif(not can_compile(), reason="numba is not installed")
 
 DIGITS = tuple(range(10))
 INFINITE = math.inf

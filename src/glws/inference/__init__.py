@@ -4,6 +4,7 @@ from glws.inference._agreement import AbstractTabled as AbstractTabled
 from glws.inference._agreement import Agreement as Agreement
 from glws.inference._agreement import Closeness as Closeness
 from glws.inference._agreement import log_sum_of_others as log_sum_of_others
+from glws.inference._arcs import arc_likelihood as arc_likelihood
 from glws.inference._automata_form import Automata as Automata
 from glws.inference._automata_form import chosen_engine as chosen_engine
 from glws.inference._counts import Between as Between

@@ -17,8 +17,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from glws.automata import Automaton
-from glws.inference import _compiled_trellis as compiled_trellis
 from glws.inference._forms import AbstractForm, Answer
+from glws.inference._kernels import can_compile
 from glws.inference._padding import padding_mask
 
 _PART = 1 << 23
@@ -47,7 +47,7 @@ class Sums(AbstractForm):
 
     def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
         """Compiled on the CPU; groups that leave the range of float64 there, and other devices, by the recursion."""
-        if potentials.device.type != "cpu" or not compiled_trellis.is_available() or potentials.numel() == 0:
+        if potentials.device.type != "cpu" or not can_compile() or potentials.numel() == 0:
             log_z, marginals = self._recursion(potentials.double(), lengths)
             return log_z.to(potentials.dtype), marginals.to(potentials.dtype)
         log_z, marginals = self._compiled(potentials, lengths)

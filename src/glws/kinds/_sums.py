@@ -160,4 +160,6 @@ def _table(request: KindRequest) -> Values:
         return [float(name) for name in request.classes]
     except ValueError:
         example = ", ".join(f"{name}: {number}" for number, name in enumerate(request.classes[:2]))
-        raise DataError(f"class names are not numeric, so give their values: options: {{values: {{{example}}}}}") from None
+        raise DataError(
+            f"class names are not numeric, so give their values: options: {{values: {{{example}}}}}"
+        ) from None
