@@ -84,9 +84,9 @@ class Sums(AbstractForm):
 
     def _to_classes(self, potentials: Tensor, by_value: Tensor, marginals: Tensor, place: Tensor) -> Tensor:
         """The posterior of a value shared out to its classes."""
-        if by_value is potentials:
+        if self._steps[2] == self._steps[3]:
             return marginals
-        share = (potentials - by_value[..., place].clamp_min(-1e308)).exp()
+        share = (potentials.double() - by_value[..., place].double()).exp()
         return torch.where(potentials > -torch.inf, share * marginals[..., place], 0.0)
 
     def _compiled(self, potentials: Tensor, lengths: Tensor) -> Answer:
