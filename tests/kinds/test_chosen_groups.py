@@ -465,7 +465,7 @@ def test_what_is_known_beside_keeps_the_choice() -> None:
 
 def test_a_classifier_of_weighted_rows_cannot_learn_of_a_choice() -> None:
     learner = WeakClassifier(base_estimator=LogisticRegression(), kind="multi_instance", kind_options={"share": 0.3})
-    with pytest.raises(DataError, match="only networks can learn from groups that were chosen"):
+    with pytest.raises(DataError, match="only networks can learn from groups sampled conditional"):
         learner.fit(torch.randn(8, 2).numpy(), [1, 0, 1, 0], groups=[0, 0, 1, 1, 2, 2, 3, 3])
 
 

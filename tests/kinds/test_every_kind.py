@@ -227,7 +227,7 @@ def test_no_groups_at_all_are_fine(name: str) -> None:
     answer = nobody.infer(torch.zeros(0, max(lengths), weak.num_classes), [])
     nobody.check([], weak.num_classes)
     assert answer.marginals.shape[0] == 0
-    if isinstance(nobody, LearnsNoise):
+    if isinstance(nobody, LearnsNoise) and getattr(nobody, "clip", None) is None:
         assert len(nobody.m_step(answer)) == 0
 
 
@@ -254,5 +254,6 @@ def test_two_views_answered_together_are_those_answered_one_by_one(name: str) ->
         torch.testing.assert_close(one.log_likelihood, other.log_likelihood)
         torch.testing.assert_close(one.marginals, other.marginals)
     (gradient,) = torch.autograd.grad(together[0].log_likelihood[~together[0].impossible].sum(), views[0])
-    torch.testing.assert_close(gradient, together[0].marginals)
+    if together[0].log_selection is None:
+        torch.testing.assert_close(gradient, together[0].marginals)
     assert not together[1].log_likelihood.requires_grad

@@ -28,7 +28,11 @@ DOG = {"counted": 1, "num_classes": 3}
 
 def test_every_kind_is_called_something() -> None:
     kinds = {name: found for name, found in vars(supervision).items() if _is_kind(found)}
-    assert {name for name, kind in kinds.items() if kind.noun == "group"} == {"LearnsNoise", "Together"}
+    assert {name for name, kind in kinds.items() if kind.noun == "group"} == {
+        "AbstractRowsInSets",
+        "LearnsNoise",
+        "Together",
+    }
 
 
 def _is_kind(found: object) -> bool:

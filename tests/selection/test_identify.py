@@ -193,6 +193,10 @@ def test_what_is_said_is_what_brute_force_says_of_random_mixtures(seed: int) -> 
     assert {True, False} <= set(identified)
 
 
-@pytest.mark.parametrize("name", KINDS)
+SELECTED = "positives of a case-control sample"
+"""Its likelihood is of selected groups, of which class maps are not decided."""
+
+
+@pytest.mark.parametrize("name", [name for name in KINDS if name != SELECTED])
 def test_every_kind_says_what_brute_force_says(name: str) -> None:
     check([KINDS[name]])

@@ -53,7 +53,7 @@ class LearnsNoise(AbstractSupervision):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if LEARN not in cls.options:
+        if cls.name and LEARN not in cls.options:
             cls.options = (*cls.options, LEARN)
 
     def learning(self: Noisy, prior: float = PRIOR) -> Noisy:
