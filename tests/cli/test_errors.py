@@ -22,7 +22,7 @@ MISTAKES = {
     "unknown command far from any": (["xyz"], "no such command 'xyz'"),
     "unknown option": ([*GOOD, "--lenght", "4"], "did you mean --length?"),
     "unknown option of the program": (["--verison"], "did you mean --version?"),
-    "no text": (["explain"], "missing argument 'TEXT'"),
+    "no text": (["explain"], "missing argument 'TEXT|RUN'"),
     "two texts": ([*GOOD, "any(1)"], "unexpected extra argument"),
     "option without value": ([*GOOD, "--length"], "--length"),
     "length in words": ([*GOOD, "--length", "four"], "--length must be a whole number from 0 to 100,000, found 'four'"),

@@ -199,8 +199,8 @@ def _write_files(folder: Path) -> None:
 def _write_tables(folder: Path) -> None:
     header, row = "bag,f1,f2,n,truth", "b0,0.1,0.2,0,benign"
     for name, rows in {
-        "nan": ["b0,nan,0.2,0,benign", row],
-        "red": ["b0,red,0.2,0,benign", row],
+        "nan": ["b0,inf,0.2,1,benign", row.replace(",0,", ",1,")],
+        "red": ["b0,red,0.2,1,benign", *[row.replace(",0,", ",1,")] * 40],
         "empty": [],
         "many": [row.replace(",0,", ",9,")] * 3,
     }.items():

@@ -120,11 +120,11 @@ CASES = {
         [3, -1],
     ),
     "sums": (
-        {"weak": {"sum": "w"}, "group": "g", "options": {"values": {"a": 0.5, "b": 2, "c": -1}}},
-        {"w": [3.5, -1]},
+        {"weak": {"sum": "w"}, "group": "g", "options": {"values": {"a": 0.5, "b": 3, "c": -1}}},
+        {"w": [3.5, -2]},
         "Sums",
         "low",
-        [3.5, -1],
+        [3.5, -2],
     ),
     "pair_comparison": ({"group": "g"}, {}, "PairComparison", "winner", [0, 0]),
     "pair_comparison with a winner": (

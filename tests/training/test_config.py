@@ -29,6 +29,7 @@ WRONG_VALUES: dict[type[Any], dict[str, list[Any]]] = {
         "learning_rate": [0, -1e-3, NAN, float("inf"), True],
         "weight_decay": [-1, NAN],
         "momentum": [1, 1.5, -0.1],
+        "step_instances": [0, 1.5],
         "schedule": ["linear", None],
         "final_learning_rate": [-1e-9, NAN],
         "warm_up": [-0.1, 1, NAN],

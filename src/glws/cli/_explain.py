@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os.path import isdir
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -81,7 +82,7 @@ def explain(
     if group is not None:
         explain_group(Path(text), group, data, out, allow_code)
         return
-    if Path(text).is_dir():
+    if isdir(text):
         raise UsageError(f"{text} is a folder; say which group of the run to explain: --group ID")
     if data is not None:
         raise UsageError("--data is for --group ID, which explains a group of a run")

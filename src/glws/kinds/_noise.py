@@ -170,10 +170,10 @@ def bounded_matrix(matrix: Float[Tensor, "classes classes"]) -> Float[Tensor, "c
     """A matrix [truth, report], mixed with the identity until each report speaks most for its own class.
 
     >>> bounded_matrix(torch.tensor([[0.4, 0.6], [0.1, 0.9]]))
-    tensor([[0.4, 0.6],
-            [0.1, 0.9]])
-    >>> bounded_matrix(torch.tensor([[0.2, 0.8], [0.6, 0.4]])).diagonal() > 0.5
-    tensor([True, True])
+    tensor([[0.4000, 0.6000],
+            [0.1000, 0.9000]])
+    >>> bounded_matrix(torch.tensor([[0.2, 0.8], [0.6, 0.4]])).argmax(0)
+    tensor([0, 1])
     """
     own = matrix.diagonal()
     others = (matrix - torch.diag(own)).amax(0)
@@ -218,6 +218,7 @@ def asked_noise(
     """The options of a kind with starts in place of the word `learn`, and the prior counts if noise is to be learned.
 
     >>> from glws.kinds import PairComparison
+    >>> from glws.kinds._noise import asked_noise
     >>> asked_noise(PairComparison, {"flip": "learn"}, 2), asked_noise(PairComparison, {"flip": 0.1}, 2)
     (({'flip': 0.3}, 4.0), ({'flip': 0.1}, None))
     """
