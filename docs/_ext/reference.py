@@ -254,6 +254,8 @@ def _read(app: Any, name: str, source: list[str]) -> None:
 
 
 def _include(app: Any, path: Path, parent: str, source: list[str]) -> None:
+    """Pages from the top of the repository name other files as seen from there."""
+    source[0] = source[0].replace("](examples/", "](../examples/")
     _read(app, parent, source)
 
 
