@@ -9,6 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from glws.errors import DataError
+
 SEPARATORS = (",", ";", "\t", "|")
 ROWS_LOOKED_AT = 100
 LONGEST_LINE = 1 << 20
@@ -26,14 +28,20 @@ def found_dialect(path: Path, separator: str | None = None, decimal: str | None 
     """The dialect of a file, where it is not given.
 
     The separator is a comma, unless another sign cuts the first row into more cells, and all rows into as many. The
-    decimal sign is a comma if that does not separate cells, and numbers are written with it and never with a point.
+    decimal sign is a comma if that does not separate cells, and numbers are written with it. A `DataError` asks which it
+    is where some numbers are written with a comma and others with a point.
     """
     if separator is None:
         separator = "\t" if path.suffix == ".tsv" else _found_separator(path)
     if decimal is None:
         cells = [cell for row in _rows(path, separator)[1:] for cell in row] if separator != "," else []
-        has_commas, has_points = (any(map(pattern.fullmatch, cells)) for pattern in (COMMA, POINT))
-        decimal = "," if has_commas and not has_points else "."
+        with_comma, with_point = (next(filter(pattern.fullmatch, cells), None) for pattern in (COMMA, POINT))
+        if with_comma is not None and with_point is not None:
+            raise DataError(
+                f"{path}: numbers are written as {with_comma} and as {with_point}; "
+                'say which is the decimal sign: decimal: "," or decimal: "."'
+            )
+        decimal = "." if with_comma is None else ","
     return Dialect(separator, decimal)
 
 
