@@ -28,8 +28,8 @@ def found_dialect(path: Path, separator: str | None = None, decimal: str | None 
     """The dialect of a file, where it is not given.
 
     The separator is a comma, unless another sign cuts the first row into more cells, and all rows into as many. The
-    decimal sign is a comma if that does not separate cells, and numbers are written with it. A `DataError` asks which it
-    is where some numbers are written with a comma and others with a point.
+    decimal sign is a comma if that does not separate cells, and numbers are written with it. A `DataError` asks which
+    it is where some numbers are written with a comma and others with a point.
     """
     if separator is None:
         separator = "\t" if path.suffix == ".tsv" else _found_separator(path)
