@@ -20,7 +20,11 @@ FAILED = 1
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command and return its exit status."""
+    """Run the command and return its exit status; `programs` has options of its own."""
+    if arguments and arguments[0] == "programs":
+        from reproduction.programs.command import run as run_programs
+
+        return run_programs(arguments[1:])
     app = typer.Typer(**LOOK)
     app.command()(reproduce)
     return run_application(app, arguments, "python -m reproduction")
@@ -87,7 +91,8 @@ def reproduce(
 ) -> None:
     """List, run and show the cells of the paper's tables.
 
-    Finished runs are skipped; interrupted runs resume.
+    Finished runs are skipped; interrupted runs resume. A command of its own learns digits from additions and sums:
+    python -m reproduction programs --help.
 
     show all is the whole page, with figures if it is written to a file; show TABLE is the table of one setting.
     """

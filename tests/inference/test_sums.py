@@ -150,3 +150,26 @@ def test_mode_entropy_and_samples(name: str) -> None:
     samples = found.sample(4000, torch.Generator().manual_seed(0))
     shares = torch.nn.functional.one_hot(samples, 3).double().mean(0)
     torch.testing.assert_close(shares, found.marginals, rtol=0, atol=0.05)
+
+
+@pytest.mark.parametrize(("length", "sharpness"), [(2, 1.0), (16, 3.0), (40, 0.2), (150, 0.5), (150, 6.0)])
+def test_frequencies_in_plain_torch_give_the_recursion_s_answer(length: int, sharpness: float) -> None:
+    generator = torch.Generator().manual_seed(length)
+    potentials = (torch.randn(4, length, 10, generator=generator, dtype=torch.float64) * sharpness).log_softmax(2)
+    potentials[1, 0, 3] = -torch.inf
+    labels = torch.distributions.Categorical(logits=potentials).sample()
+    lengths = torch.tensor([length, length, max(length - 5, 1), length])
+    totals = (labels * (torch.arange(length) < lengths[:, None])).sum(1).tolist()
+    totals[3] = 1  # far from the mean
+    weak = form(totals, totals, DIGITS)
+    for found, other in zip(weak._frequencies(potentials, lengths), weak._recursion(potentials, lengths), strict=True):
+        torch.testing.assert_close(found, other, rtol=1e-10, atol=1e-10)
+
+
+def test_frequencies_leave_what_they_cannot_tell_to_the_recursion() -> None:
+    even = torch.where(torch.arange(10) % 2 == 0, 0.2, 0.0).log().double().expand(3, 16, 10)
+    odd_sum, ranged = form([33.0] * 3, [33.0] * 3, DIGITS), form([1.0] * 3, [9.0] * 3, DIGITS)
+    lengths = torch.tensor([16, 16, 16])
+    assert odd_sum._frequencies(even, lengths)[0].isnan().all()
+    assert ranged._frequencies(even, lengths)[0].isnan().all()
+    assert (form([-2.0, 145.0, 2.5], [-2.0, 145.0, 2.5], DIGITS)._frequencies(even, lengths)[0]).isnan().all()

@@ -1,8 +1,8 @@
 """Sums of integer values of the labels, such as the sum of digits: a form without a trellis.
 
 S = Σ_j v(y_j) may be exactly known, within a range, or noisy: ω(s) is 1 for low <= s <= high and exp(-distance / scale)
-outside. Likelihood and posteriors take linear time on the CPU (`_compiled_sums`); everywhere else, and for the other
-queries, a recursion over all sums in log space answers.
+outside. Likelihood and posteriors take linear time on the CPU (`_compiled_sums`), and for exact sums on every device
+(`_sum_frequencies`); everywhere else, and for the other queries, a recursion over all sums in log space answers.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from glws.automata import Automaton
 from glws.inference._forms import AbstractForm, Answer
 from glws.inference._kernels import can_compile
 from glws.inference._padding import padding_mask
+from glws.inference._sum_frequencies import sum_posterior
 
 _PART = 1 << 23
 """Numbers of the recursion in one part of the groups."""
@@ -46,11 +47,12 @@ class Sums(AbstractForm):
         return "sums"
 
     def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
-        """Compiled on the CPU; groups that leave the range of float64 there, and other devices, by the recursion."""
-        if potentials.device.type != "cpu" or not can_compile() or potentials.numel() == 0:
+        """Compiled on the CPU, elsewhere by frequencies; the recursion answers for what these leave open."""
+        if potentials.numel() == 0 or is_recorded(potentials):
             log_z, marginals = self._recursion(potentials.double(), lengths)
             return log_z.to(potentials.dtype), marginals.to(potentials.dtype)
-        log_z, marginals = self._compiled(potentials, lengths)
+        is_compiled = potentials.device.type == "cpu" and can_compile()
+        log_z, marginals = (self._compiled if is_compiled else self._frequencies)(potentials, lengths)
         doubtful = log_z.isnan()
         if bool(doubtful.any()):
             part = self.select(doubtful.nonzero()[:, 0])
@@ -108,6 +110,20 @@ class Sums(AbstractForm):
             marginals = by_value.new_zeros(by_value.shape, dtype=torch.float64)
             marginals[real] = torch.from_numpy(found)
         return torch.from_numpy(log_z), self._to_classes(potentials, by_value, marginals, place)
+
+    def _frequencies(self, potentials: Tensor, lengths: Tensor) -> Answer:
+        """Exact sums in plain torch; NaN where the recursion is to answer."""
+        low, high, _ = self._bounds(lengths)
+        by_value, place = self._by_value(potentials.detach().double())
+        values = torch.tensor(self._steps[2], device=potentials.device)
+        sure = torch.where(values == 0, 0.0, -torch.inf).to(by_value)
+        padded = torch.where(padding_mask(by_value, lengths)[:, :, None], by_value, sure)
+        is_exact = (low == high) & (low >= 0) & (low <= lengths * values[-1])
+        goal = torch.where(is_exact, low, 0.0)
+        log_z, marginals, is_reliable = sum_posterior(padded, values, goal)
+        marginals = torch.where(padding_mask(by_value, lengths)[:, :, None], marginals, 0.0)
+        log_z = torch.where(is_exact & is_reliable, log_z, torch.nan)
+        return log_z, self._to_classes(potentials, by_value, marginals, place)
 
     # The recursion over all sums
 
@@ -188,6 +204,11 @@ class Sums(AbstractForm):
         arcs = [(s, k, s + each[k]) for s in range(size) for k in range(len(each)) if s + each[k] < size]
         final = {s: share for s, share in enumerate(shares) if share > -math.inf}
         return Automaton(size, len(each), arcs, 0, final)
+
+
+def is_recorded(values: Tensor) -> bool:
+    """Whether a CUDA graph is being captured, in which nothing may wait for a value."""
+    return values.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
 
 
 def _moved(weights: Float[Tensor, "groups sums"], by: int) -> Tensor:
