@@ -16,7 +16,7 @@ TOGETHER = Path(__file__).parent / "together.py"
 
 @pytest.mark.slow
 def test_two_processes_train_what_one_trains_and_checkpoints_move_between_them(tmp_path: Path) -> None:
-    """50 steps by one, by two, and half by one number and half by the other, each having loaded its part only."""
+    """50 steps by one, two and three, and half by one number, half by the other, each having loaded its part only."""
     command, environment = [sys.executable, str(TOGETHER), str(tmp_path)], {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -25,7 +25,7 @@ def test_two_processes_train_what_one_trains_and_checkpoints_move_between_them(t
     }
     alone = found["1 float64"]
     assert len(alone) == 5 * 16 + 16 + 16 * 2 + 2 + 1
-    for name in ("2 float64", "2 then 1", "1 then 2"):
+    for name in ("2 float64", "3 float64", "2 then 1", "1 then 2"):
         assert (found[name] - alone).abs().max() <= 1e-12, name
     noise = found["1 noise"]
     assert len(noise) == len(alone) + 2
@@ -53,5 +53,5 @@ def test_a_process_alone_talks_to_nobody() -> None:
     assert world.gathered(own) is own
     assert torch.equal(world.summed(own), own)
     assert world.broadcast(7) == 7
-    assert [world.any(True), world.any(False)] == [True, False]
+    assert [world.begin_any(True)(), world.begin_any(False)()] == [True, False]
     world.wait()

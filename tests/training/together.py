@@ -103,8 +103,8 @@ def _forked(
 def main(folder: Path) -> None:
     """All cases, after a training that loads what has to be loaded."""
     trained(World(), 5, "float64", folder / "warm")
-    for precision in ("float64", "float32"):
-        for size in (1, 2):
+    for precision, sizes in (("float64", (1, 2, 3)), ("float32", (1, 2))):
+        for size in sizes:
             name = f"{size} {precision}"
             print(json.dumps([name, by(size, 50, precision, folder / name)]), flush=True)
     for size in (1, 2):

@@ -55,6 +55,8 @@ class AbstractMethod(ABC):
     """The weak labels it learns from, in words."""
     kinds: ClassVar[tuple[tuple[type[AbstractSupervision], ...], ...]] = ()
     """The combinations of kinds it learns from, in any order; none means any."""
+    adds_up: ClassVar[bool] = False
+    """Whether its loss is a sum over groups, so that a process can compute the part of its own (`Step.everyone`)."""
     needs_prior: ClassVar[bool] = False
     """Whether somebody has to tell it the share of the positive class."""
     needs_teacher: ClassVar[bool] = False

@@ -17,6 +17,7 @@ from glws.inference import AbstractForm, padding_mask
 from glws.kinds import Labels
 from glws.methods._abstract import AbstractMethod
 from glws.methods._recording import Recording
+from glws.methods._shared_loss import Term, em_terms, shared_loss
 from glws.methods._step import Progress, Step
 
 EStep = Literal["same", "weak", "teacher"]
@@ -48,6 +49,7 @@ class GLWS(AbstractMethod):
 
     summary: ClassVar[str] = "EM with exact posteriors of the hidden labels (Chen et al., ICML 2024)"
     takes: ClassVar[str] = "weak labels of any kind"
+    adds_up: ClassVar[bool] = True
 
     e_step: EStep = "same"
     m_step: str = "strong"
@@ -79,6 +81,8 @@ class GLWS(AbstractMethod):
         """The EM loss of every kind, weighted."""
         log_probs = step.logits(self.m_step).log_softmax(-1)
         answers = batch_losses(step.batch, log_probs, self._e_log_probs(step), is_checked=False, **self._options())
+        if step.everyone is not None:
+            return shared_loss(step, self._terms(step, log_probs, answers), answers, step.seen())
         total = log_probs.new_zeros(())
         for number, (part, answer) in enumerate(zip(step.batch.parts, answers, strict=True)):
             guess = self._initial_posterior(step, part)
@@ -86,6 +90,18 @@ class GLWS(AbstractMethod):
             total = total + (1.0 if self.weights is None else self.weights[number]) * loss
         _log_metrics(step, answers)
         return total
+
+    def _terms(self, step: Step, log_probs: Tensor, answers: list[EMLoss]) -> list[Term]:
+        """The terms of the loss over the groups of this process."""
+        terms: list[Term] = []
+        for number, (part, answer) in enumerate(zip(step.batch.parts, answers, strict=True)):
+            weight = 1.0 if self.weights is None else self.weights[number]
+            guess = self._initial_posterior(step, part)
+            if guess is None:
+                terms += em_terms(answer, weight, self.unsupervised, self.supervised, self.reduction)
+            else:
+                terms.append(Term(weight, _distance(part.gather(log_probs), guess, part.lengths), part.lengths.sum()))
+        return terms
 
     def with_shares(self, owner: Sequence[int], share: Sequence[float]) -> GLWS:
         """With the shares in the weights, if any kind was split."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -16,11 +15,30 @@ State = dict[str, Tensor]
 """The state of a method between steps, by name; it is part of every checkpoint."""
 
 
-class Outputs(NamedTuple):
-    """The network's outputs for every row of a batch: logits, and the input of its last layer."""
+class Outputs:
+    """The network's outputs for every row of a batch: logits, and the input of its last layer.
 
-    logits: Float[Tensor, "rows classes"]
-    features: Float[Tensor, "rows features"]
+    Features may be given as a function: what has to travel between processes does so when it is asked for.
+
+    >>> logits, features = Outputs(torch.zeros(1, 2), lambda: torch.ones(1, 3))
+    >>> features
+    tensor([[1., 1., 1.]])
+    """
+
+    def __init__(self, logits: Tensor, features: Tensor | Callable[[], Tensor]) -> None:
+        self.logits = logits
+        self._features = features
+
+    @property
+    def features(self) -> Float[Tensor, "rows features"]:
+        """The input of the last layer."""
+        if not isinstance(self._features, Tensor):
+            self._features = self._features()
+        return self._features
+
+    def __iter__(self) -> Iterator[Tensor]:
+        yield self.logits
+        yield self.features
 
 
 @dataclass(frozen=True)
@@ -55,6 +73,10 @@ class Step:
     `network` is the one in training, `averaged` its moving average (only if the method or the training needs one), and
     `averaged_modules` are the moving averages of `modules`, with the same decay. In distributed training a process sees
     its own share of the instances, but all outputs: outputs are those of all rows, with gradients through its own.
+    Unless there is `everyone`, which a method may get that `adds_up`: then `batch` holds the groups that this process
+    owns, outputs are those of its rows, and `everyone` gives the same few numbers of all processes, [processes,
+    numbers], in one exchange. Such a method notes what one process would, `loss` included, and sets `predicted`, how
+    often each class is predicted.
     `state` and `modules` come from the method's `init` and `modules`; `notes` are scalars for the log, averaged over an
     epoch.
     """
@@ -69,6 +91,8 @@ class Step:
     progress: Progress = field(default_factory=Progress)
     generator: torch.Generator = field(default_factory=torch.Generator)
     notes: dict[str, Tensor] = field(default_factory=dict)
+    everyone: Callable[[Tensor], Tensor] | None = None
+    predicted: Tensor | None = None
     _views: dict[str, Tensor] = field(default_factory=dict)
     _outputs: dict[str, Outputs] = field(default_factory=dict)
 

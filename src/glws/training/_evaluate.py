@@ -209,6 +209,12 @@ class Predictions:
         members = torch.unique(torch.cat([groups.indices for groups in data.groups]))
         return cls(members, log_probs_of(data.instances, predict, world, members))
 
+    @classmethod
+    def of_members_here(cls, data: WeakDataset, predict: Predict) -> Predictions:
+        """Those for all instances of all groups, by this process, which has them all."""
+        members = torch.unique(torch.cat([groups.indices for groups in data.groups]))
+        return cls(members, _in_pieces(data.instances, predict, members).cpu())
+
     def __call__(self, numbers: Int[Tensor, "chosen"]) -> Float[Tensor, "chosen classes"]:
         """The rows of these instances, which must be among its own."""
         return self.log_probs[torch.searchsorted(self.numbers, numbers)]

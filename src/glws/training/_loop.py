@@ -24,11 +24,12 @@ from glws.training._checkpoint import Snapshots
 from glws.training._config import TrainingConfig
 from glws.training._devices import DeviceInstances, batch_on, chosen_device, on_device, reproducible, seed_global
 from glws.training._evaluate import AT_ONCE, Evaluation, Labeled
+from glws.training._gradients import summed_gradients
 from glws.training._graphs import ViewGraphs
 from glws.training._guard import collapse, implied_rates, imprecise, weakly_identified
 from glws.training._host_objective import loss_on_host
 from glws.training._length import with_length
-from glws.training._meters import Meters
+from glws.training._meters import Meters, predicted_counts, row_of
 from glws.training._network import (
     Forward,
     average,
@@ -41,6 +42,7 @@ from glws.training._network import (
 from glws.training._noise import LearnedNoise, NoiseLearning
 from glws.training._observer import Observer
 from glws.training._order import Order
+from glws.training._ownership import Ownership
 from glws.training._predictor import Predictor
 from glws.training._schedule import build_optimizer, learning_rate, set_learning_rate
 from glws.training._signals import StopSignals
@@ -173,6 +175,7 @@ class Training:
         is_replayed = config.speed == "graphs" and self.device.type == "cuda"
         self._view_graphs = ViewGraphs(self.views) if is_replayed else None
         self._steps = self._step_graphs() if is_replayed else None
+        self._ownership = Ownership(world) if world.size > 1 and method.adds_up else None
 
     def _step_graphs(self) -> StepGraphs | None:
         """Where a whole step can be recorded: in one process, with all instances on the GPU, if the method says how.
@@ -206,11 +209,12 @@ class Training:
             while self.step < last:
                 if self.step % self.order.steps_per_epoch == 0:
                     self._begin_epoch()
+                asked = self.world.begin_any(stop.received is not None)  # it travels during the step
                 self._train_step()
                 if self.noise.is_due(self.step, last):
                     self._learn_noise()
                 observer.stepped(self.step)
-                is_stopped = self.world.any(stop.received is not None)
+                is_stopped = asked() if self.world.size > 1 else stop.received is not None
                 if self.step % self.order.steps_per_epoch == 0:
                     snapshots.note(self, self._end_epoch(test, held_out, observer))
                     snapshots.save(self, now=self.step == last or is_stopped)
@@ -274,18 +278,20 @@ class Training:
         step = self._step(progress)
         with skip_nan_check():
             loss = self._loss(step)
-        self._check(loss)
+        if "loss" not in step.notes:
+            step.note("loss", loss)
+        self._check(step.notes["loss"])
         self._check_impossible(lambda: step.notes)
         self.optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        self.world.sum_gradients([self.model])
+        with summed_gradients(self.model, self.world):
+            loss.backward()  # type: ignore[no-untyped-call]
         if self.config.clip is not None:
             weights = [*self.model.parameters(), *self.modules.parameters()]
             step.note("gradient_norm", nn.utils.clip_grad_norm_(weights, self.config.clip))
         self._move()
         self.method.update(step)
-        step.note("loss", loss)
-        self.meters.note(step.notes, step.seen())
+        predicted = predicted_counts(step.seen()) if step.predicted is None else step.predicted
+        self.meters.add(tuple(step.notes), row_of(step.notes.values(), self.device), predicted)
 
     def _move(self) -> None:
         """The weights follow the gradients, and their moving average follows them."""
@@ -317,7 +323,9 @@ class Training:
         self.data, self._epoch_data = self.noise.learned.applied(self._start), None
 
     def _step(self, progress: Progress) -> Step:
-        batch = self._batch(progress.epoch, progress.step % self.order.steps_per_epoch)
+        batch, is_own = self._batch(progress.epoch, progress.step % self.order.steps_per_epoch)
+        for network in filter(None, (self._forward, self._teacher)):
+            network.world = World() if is_own else self.world
         return Step(
             batch=batch,
             network=self._forward,
@@ -328,11 +336,18 @@ class Training:
             averaged_modules=self.averaged_modules,
             progress=progress,
             generator=derived_generator(self.device, self.config.seed, "method", self.step, self.world.rank),
+            everyone=self.world.table if is_own else None,
         )
 
-    def _batch(self, epoch: int, number: int) -> Batch:
-        """What a step of an epoch, counted from 0, is trained on; of the instances those of this process."""
-        return batch_on(self._this_epoch(epoch).batch(self.order.groups(epoch, number), self.world.share), self.device)
+    def _batch(self, epoch: int, number: int) -> tuple[Batch, bool]:
+        """What a step of an epoch, counted from 0, is trained on: the groups that this process owns, if it owns some.
+
+        Otherwise all groups, and of their instances those of this process.
+        """
+        data, chosen = self._this_epoch(epoch), self.order.groups(epoch, number)
+        own = None if self._ownership is None else self._ownership.own(data, chosen)
+        batch = data.batch(chosen, self.world.share) if own is None else data.batch(own)
+        return batch_on(batch, self.device), own is not None
 
     def _this_epoch(self, epoch: int) -> WeakDataset:
         """The data of an epoch: samples of one population are regrouped each time."""
@@ -418,7 +433,7 @@ class Training:
         """Batches of the finished epoch, drawn again in the view that is trained on, until there are enough."""
         epoch, rows = self.progress.epoch - 1, 0
         for number in range(self.order.steps_per_epoch):
-            instances = self._batch(epoch, number).instances
+            instances = self._batch(epoch, number)[0].instances
             if len(instances) > 1:  # of one instance there is no variance
                 yield self._view(f"{self.method.trained_view}_settled_{number}", instances)
             rows += len(instances)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from jaxtyping import Bool, Float
@@ -27,10 +27,6 @@ class Meters:
         """Reset all sums."""
         predicted = torch.zeros(self._num_classes, dtype=torch.float64, device=self._device)
         self.tensors = {PREDICTED: predicted}
-
-    def note(self, notes: Mapping[str, Tensor], logits: Float[Tensor, "rows classes"]) -> None:
-        """Add the numbers of one step, and its predictions."""
-        self.add(tuple(notes), row_of(notes.values(), self._device), predicted_counts(logits))
 
     @torch.no_grad()
     def add(

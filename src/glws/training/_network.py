@@ -73,7 +73,9 @@ def cast(instances: Any, dtype: torch.dtype, keeps: bool) -> Any:
 
 
 class Forward:
-    """Outputs of a network for the rows of all processes, from the instances of this one.
+    """Outputs of a network for the rows of all processes of `world`, from the instances of this one.
+
+    Features travel only if they are asked for.
 
     With `speed="graphs"` on a GPU, a network in training is replayed from CUDA graphs.
     """
@@ -97,7 +99,7 @@ class Forward:
         """Logits and features of all rows, in float32 or wider."""
         logits, features = self._answers(laid_out(cast(instances, self.dtype, self.keeps_integers)))
         own = Outputs(*(values.to(self.dtype) for values in (logits, features)))
-        return Outputs(self.world.gathered(own.logits), self.world.gathered(own.features))
+        return Outputs(self.world.gathered(own.logits), lambda: self.world.gathered(own.features))
 
     def outputs(self, instances: Tensor, weights: Mapping[str, Tensor] | None = None) -> Outputs:
         """Outputs of one process in an eager step; with other weights, if they are given by name."""

@@ -31,6 +31,7 @@ from glws.training._noise_estimates import (
     score_of_sharpness,
     tempered,
 )
+from glws.training._ownership import Ownership
 from glws.training._world import World
 
 M_STEPS = 25
@@ -104,7 +105,8 @@ class NoiseEM:
     """
 
     def __init__(self, data: WeakDataset) -> None:
-        self.data = data
+        self.data = self._own = data
+        self._world = World()
         self._names = _names(data.weak)
         self._prior = {name: _learned(data.weak[place]).prior_counts for place, name in self._names.items()}
         self.counts: dict[str, Tensor] = {}
@@ -144,14 +146,25 @@ class NoiseEM:
 
     def _round(self, predictions: Predicted, noise: LearnedNoise, factor: float) -> tuple[LearnedNoise, float]:
         """The noise that the posteriors suggest, and a step of the logarithm of the sharpness."""
-        data, total = noise.applied(self.data), dict(self._prior)
-        score, information = -factor / SHARPNESS**2, SHARPNESS**-2
+        data, once = noise.applied(self._own), float(self._world.is_first)
+        total = {name: once * prior for name, prior in self._prior.items()}
+        score, information = -once * factor / SHARPNESS**2, once * SHARPNESS**-2
         for number, chosen, _, posterior in posteriors_of(data, predictions):
             counts = _learned(data.weak[number][chosen]).expected_counts(posterior)
             total[self._names[number]] = total[self._names[number]] + counts.double().cpu()
             own = score_of_sharpness(posterior)
             score, information = score + float(own.sum()), information + float(own.square().sum())
+        total, (score, information) = self._of_all(total, score, information)
         return LearnedNoise(total), max(-LONGEST, min(LONGEST, score / information))
+
+    def _of_all(self, total: dict[str, Tensor], *scalars: float) -> tuple[dict[str, Tensor], list[float]]:
+        """The sums over the groups of all processes, in one exchange."""
+        if self._world.size == 1:
+            return total, list(scalars)
+        pieces = [*(each.reshape(-1) for each in total.values()), torch.tensor(scalars, dtype=torch.float64)]
+        *sums, rest = torch.split(self._world.summed(torch.cat(pieces)), [len(piece) for piece in pieces])
+        shaped = zip(total.items(), sums, strict=True)
+        return {name: found.view_as(each) for (name, each), found in shaped}, rest.tolist()
 
     @torch.no_grad()
     def estimates(self, predictions: Predicted, by_training: Mapping[str, LearnsNoise] = NOTHING) -> Estimates:
@@ -219,9 +232,17 @@ class NoiseLearning(NoiseEM):
 
     @torch.no_grad()
     def learn(self, predict: Predict, world: World) -> None:
-        """An M-step by the present predictions; all processes must take it together."""
-        found = Predictions.of_members(self.data, predict, world)
-        self.update(_in_float64(found), STEP_SIZE)
+        """An M-step by the present predictions; all processes must take it together, each with the groups it owns."""
+        everything = [torch.arange(len(groups)) for groups in self.data.groups]
+        own = Ownership(world).own(self.data, everything) if world.size > 1 else None
+        if own is None:
+            self.update(_in_float64(Predictions.of_members(self.data, predict, world)), STEP_SIZE)
+            return
+        self._own, self._world = self.data.subset(own), world
+        try:
+            self.update(_in_float64(Predictions.of_members_here(self._own, predict)), STEP_SIZE)
+        finally:
+            self._own, self._world = self.data, World()
 
     @torch.no_grad()
     def concluded(self, predict: Predict, world: World) -> LearnedNoise:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 from torch import distributed as dist
 
 from glws._messages import one_line
@@ -26,10 +26,11 @@ TIMEOUT = 60.0
 class World:
     """This process among `size` of them.
 
-    The network runs on the rows of this process; its outputs, which are small, are gathered, and every process computes
-    the loss of the whole batch from the outputs of all rows, with gradients through its own. So the sum of the
-    processes' gradients is the gradient of the batch: whatever the loss does with means, however ragged the groups, and
-    however uneven the shares.
+    Where the loss is a sum over groups, a process owns whole groups (`Ownership`) and computes their part of it, with
+    the denominators of the whole batch. Otherwise the network runs on the rows of this process, its outputs, which are
+    small, are gathered, and every process computes the loss of the whole batch from the outputs of all rows, with
+    gradients through its own. Either way the sum of the processes' gradients is the gradient of the batch: whatever the
+    loss does with means, however ragged the groups, and however uneven the shares.
 
     `bounds` are the instance numbers at which the parts of the processes begin, if each has loaded only its
     own; by default the rows of each batch are divided evenly.
@@ -58,21 +59,25 @@ class World:
         rows: Tensor = _Gathered.apply(own, self)  # type: ignore[no-untyped-call]
         return rows
 
-    def sum_gradients(self, modules: Iterable[nn.Module]) -> None:
-        """Sum the gradients of all processes, in one message."""
-        if self.size == 1:
-            return
-        weights = [weight for module in modules for weight in module.parameters() if weight.requires_grad]
-        for weight in weights:
-            if weight.grad is None:  # a process without rows has no gradient
-                weight.grad = torch.zeros_like(weight)
-        gradients = [weight.grad for weight in weights if weight.grad is not None]
-        flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
+    def begin_sum(self, values: Tensor) -> Any:
+        """Begins to sum a tensor over all processes, in place; `wait_for` the answer ends it."""
         with _communication_errors():
-            dist.all_reduce(flat)
-        totals = torch.split(flat, [gradient.numel() for gradient in gradients])
-        for gradient, total in zip(gradients, totals, strict=True):
-            gradient.copy_(total.view_as(gradient))
+            return dist.all_reduce(values, async_op=True)
+
+    def wait_for(self, pending: Any) -> None:
+        """Wait for the end of what was begun."""
+        with _communication_errors():
+            pending.wait()
+
+    def table(self, own: Float[Tensor, "numbers"]) -> Float[Tensor, "processes numbers"]:
+        """The same numbers of all processes, in one message; there is no gradient."""
+        own = own.detach()
+        if self.size == 1:
+            return own[None]
+        rows = [torch.empty_like(own) for _ in range(self.size)]
+        with _communication_errors():
+            dist.all_gather(rows, own)
+        return torch.stack(rows)
 
     def summed(self, own: Tensor) -> Tensor:
         """The sum over all processes of a tensor on the CPU."""
@@ -86,9 +91,18 @@ class World:
         """The number of the first process, on all processes."""
         return int(self.summed(torch.tensor(number if self.is_first else 0)))
 
-    def any(self, is_so: bool) -> bool:
-        """Whether it holds in any of the processes."""
-        return is_so if self.size == 1 else bool(self.summed(torch.tensor(int(is_so))) > 0)
+    def begin_any(self, is_so: bool) -> Callable[[], bool]:
+        """Begins to ask whether it holds in any of the processes; the function waits for the answer."""
+        if self.size == 1:
+            return lambda: is_so
+        total = torch.tensor(int(is_so))
+        pending = self.begin_sum(total)
+
+        def answer() -> bool:
+            self.wait_for(pending)
+            return bool(total > 0)
+
+        return answer
 
     def wait(self) -> None:
         """Wait until all processes are here."""
