@@ -21,6 +21,7 @@ WRONG_VALUES: dict[type[Any], dict[str, list[Any]]] = {
     TrainingConfig: {
         "epochs": [0, -4, 1.5, True, "many"],
         "batch_size": [0, -1, [2, 0], "4", True],
+        "order": ["sorted", "", 1],
         "optimizer": ["adamax", ""],
         "decay_biases": [1, "yes", None],
         "betas": [0.9, [0.9], [0.9, 1.0], [-0.1, 0.9], [0.9, 0.99, 0.999]],

@@ -11,6 +11,7 @@ from glws.data import WeakDataset
 from glws.errors import ConfigError
 from glws.kinds import Labels, Proportions
 from glws.training import Order
+from glws.training._shuffles import InBlocks, spread
 
 
 @pytest.mark.parametrize(("sizes", "batch"), [((23,), (5,)), ((23, 4), (5, 2)), ((7, 100), (3, 9)), ((5, 0), (2, 2))])
@@ -69,3 +70,44 @@ def test_one_size_is_for_all_kinds_and_a_list_has_one_for_each() -> None:
     assert Order.of(data(), [3, 2], 0).batch == (3, 2)
     with pytest.raises(ConfigError, match=r"one for each of the 2 kinds of weak labels\. Got \[3, 2, 1\]\.$"):
         Order.of(data(), [3, 2, 1], 0)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 5, 37, 1000, 5000])
+def test_spread_groups_are_a_permutation(size: int) -> None:
+    order = spread(size, torch.Generator().manual_seed(size))
+    assert order.sort().values.tolist() == list(range(size))
+
+
+def test_spread_groups_of_any_steps_are_even_over_the_data() -> None:
+    """Of 32 parts that processes have read, each has about as many groups of a step as the others."""
+    size, parts = 4096, 32
+    for seed in range(5):
+        order = spread(size, torch.Generator().manual_seed(seed)) * parts // size
+        for batch in (16, 64, 100):
+            loads = [torch.bincount(piece, minlength=parts).max() for piece in order.split(batch)[:-1]]
+            assert max(loads) <= batch // parts + 2
+    any_order = torch.randperm(size, generator=torch.Generator().manual_seed(0)) * parts // size
+    assert max(torch.bincount(piece, minlength=parts).max() for piece in any_order.split(100)[:-1]) > 100 // parts + 2
+
+
+def test_spread_groups_differ_by_seed_within_the_parts() -> None:
+    first, other = (spread(4096, torch.Generator().manual_seed(seed)) for seed in (0, 1))
+    assert not torch.equal(first, other)
+    assert len(set((first[:1024] % 4).tolist())) == 4  # of the four groups of a part, any may be the first
+
+
+def test_in_blocks_a_few_are_mixed_at_a_time_and_every_group_comes_once() -> None:
+    block = torch.arange(20).repeat_interleave(torch.arange(1, 21))
+    order = InBlocks(block, 4)(len(block), torch.Generator().manual_seed(0))
+    assert order.sort().values.tolist() == list(range(len(block)))
+    seen = block[order]
+    firsts = list(dict.fromkeys(seen.tolist()))
+    for first in range(0, 20, 4):  # the blocks of a turn end before those of the next begin
+        own = torch.isin(seen, torch.tensor(firsts[first : first + 4])).nonzero()[:, 0]
+        assert own[-1] - own[0] + 1 == len(own)
+
+
+def test_blocks_are_for_instances_that_lie_in_blocks() -> None:
+    data = WeakDataset(torch.zeros(4, 1), torch.arange(4).view(2, 2), Proportions.of([1, 0]))
+    with pytest.raises(ConfigError, match="do not lie in blocks"):
+        Order.of(data, 1, 0, order="blocks")

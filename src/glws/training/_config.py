@@ -35,6 +35,9 @@ class TrainingConfig:
     steps and fewer epochs for large data.
     `step_instances` is a number of instances instead: a step has as many groups as have about so many, and at least
     one. It is the default for slides.
+    `order`: "random" has the groups of an epoch in any order. "spread" takes the groups of each step evenly from all
+    parts of the data, so that processes that have read a part each have equal work. "blocks" reads a few row groups of
+    a file at a time and mixes their groups; it is the default for instances that stay in a file.
     `optimizer`: "adamw" decays weights apart from the gradient; "adam" and "sgd" add `weight_decay` times the weight to
     it. `betas` are those of both kinds of Adam, `momentum` and `nesterov` those of SGD. Biases and other parameters of
     one axis, such as those of batch norm, are not decayed unless `decay_biases` says so.
@@ -60,6 +63,9 @@ class TrainingConfig:
     epochs: int | None = checked(None, nothing_or(whole(1)))
     batch_size: int | tuple[int, ...] | None = checked(None, nothing_or(either(whole(1), several(whole(1)))))
     step_instances: int | None = checked(None, nothing_or(whole(1)))
+    order: Literal["random", "spread", "blocks"] | None = checked(
+        None, nothing_or(one_of("random", "spread", "blocks"))
+    )
     optimizer: Literal["adamw", "adam", "sgd"] = checked("adamw", one_of("adamw", "adam", "sgd"))
     learning_rate: float = checked(1e-3, real(0, above=True))
     weight_decay: float = checked(1e-4, real(0))

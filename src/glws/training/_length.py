@@ -31,7 +31,7 @@ def with_length(config: TrainingConfig, data: WeakDataset) -> TrainingConfig:
     >>> config.epochs, config.batch_size
     (100, (13,))
     """
-    order = Order.of(data, config.batch_size, config.seed, config.step_instances)
+    order = Order.of(data, config.batch_size, config.seed, config.step_instances, config.order)
     chosen = replace(config, batch_size=order.batch) if config.batch_size is None else config
     if isinstance(order, BudgetOrder):
         chosen = replace(config, step_instances=order.step_instances)

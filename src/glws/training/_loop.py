@@ -146,7 +146,7 @@ class Training:
         self.data = self._start
         data = self.noise.train
         self.views = views or augment.views("tables")
-        self.order = Order.of(data, config.batch_size, config.seed, config.step_instances)
+        self.order = Order.of(data, config.batch_size, config.seed, config.step_instances, config.order)
         if not self.order.steps_per_epoch:
             raise DataError("there are no groups to train on")
         self.model = ready(model, config, self.device)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import torch
@@ -12,8 +12,9 @@ from jaxtyping import Int
 from torch import Tensor
 
 from glws._seeds import derived_generator
-from glws.data import Groups, WeakDataset
+from glws.data import Groups, Instances, WeakDataset
 from glws.errors import ConfigError
+from glws.training._shuffles import SHUFFLES, Shuffle, blocks_of, shuffled
 
 USUAL_INSTANCES, MOST_INSTANCES = 128, 4096
 MOST_STEPS = 400
@@ -36,6 +37,7 @@ class Order:
     sizes: tuple[int, ...]
     batch: tuple[int, ...]
     seed: int
+    shuffles: tuple[Shuffle, ...] = ()
 
     @classmethod
     def of(
@@ -44,26 +46,29 @@ class Order:
         batch_size: int | Sequence[int] | None,
         seed: int,
         step_instances: int | None = None,
+        order: str | None = None,
     ) -> Order:
         """The order for a data set; the default batch size of each kind is `usual_batch`.
 
         With `step_instances` there are as many groups in a step as have about so many instances (`BudgetOrder`). That
-        is the default for instances that ask for it, as those of slides do.
+        is the default for instances that ask for it, as those of slides do. `order` is one of `TrainingConfig`; by
+        default groups of instances that lie in blocks are in that order, others in random order.
         """
+        shuffles = tuple(_shuffle(groups, data.instances, order) for groups in data.groups)
         if step_instances is None and batch_size is None:
             step_instances = getattr(data.instances, "step_instances", None)
         if step_instances is not None:
-            return BudgetOrder.for_groups(data, batch_size, seed, step_instances)
+            return replace(BudgetOrder.for_groups(data, batch_size, seed, step_instances), shuffles=shuffles)
         sizes = tuple(len(groups) for groups in data.groups)
         if batch_size is None:
-            return cls(sizes, tuple(usual_batch(groups) for groups in data.groups), seed)
+            return cls(sizes, tuple(usual_batch(groups) for groups in data.groups), seed, shuffles)
         batch = (batch_size,) * len(sizes) if isinstance(batch_size, int) else tuple(batch_size)
         if len(batch) != len(sizes):
             raise ConfigError(
                 f"`training.batch_size` must be one number, or one for each of the {len(sizes)} kinds of weak labels. "
                 f"Got {list(batch)}."
             )
-        return cls(sizes, batch, seed)
+        return cls(sizes, batch, seed, shuffles)
 
     @cached_property
     def steps_per_epoch(self) -> int:
@@ -81,11 +86,16 @@ class Order:
         if math.ceil(size / batch) == steps:
             first = step * (size // steps) + min(step, size % steps)  # the first size % steps batches have one more
             number = size // steps + (step < size % steps)
-            return _permutation(self.seed, kind, epoch, size)[first : first + number]
+            return self._permutation(kind, epoch)[first : first + number]
         first = (epoch * steps + step) * batch
         passes = range(first // size, (first + batch - 1) // size + 1)
-        through = torch.cat([_permutation(self.seed, kind, number, size) for number in passes])
+        through = torch.cat([self._permutation(kind, number) for number in passes])
         return through[first - passes[0] * size :][:batch]
+
+    def _permutation(self, kind: int, number: int) -> Int[Tensor, "size"]:
+        """The groups of a kind in the order of that pass."""
+        shuffle = self.shuffles[kind] if self.shuffles else shuffled
+        return _permutation(self.seed, kind, number, self.sizes[kind], shuffle)
 
 
 @dataclass(frozen=True)
@@ -120,7 +130,7 @@ class BudgetOrder(Order):
 
     def _chosen(self, kind: int, epoch: int, step: int) -> Int[Tensor, "chosen"]:
         """The part of the epoch's permutation that ends where the step's share of the instances does."""
-        permuted = _permutation(self.seed, kind, epoch, self.sizes[kind])
+        permuted = self._permutation(kind, epoch)
         ends = torch.tensor(self.lengths)[permuted].cumsum(0)
         wanted = torch.arange(1, self.steps) * int(ends[-1]) // self.steps
         cuts, first = torch.searchsorted(ends, wanted, right=True), torch.arange(1, self.steps)
@@ -144,5 +154,16 @@ def usual_batch(groups: Groups) -> int:
 
 
 @lru_cache(maxsize=16)
-def _permutation(seed: int, kind: int, number: int, size: int) -> Int[Tensor, "size"]:
-    return torch.randperm(size, generator=derived_generator("cpu", seed, "order", kind, number))
+def _permutation(seed: int, kind: int, number: int, size: int, shuffle: Shuffle) -> Int[Tensor, "size"]:
+    return shuffle(size, derived_generator("cpu", seed, "order", kind, number))
+
+
+def _shuffle(groups: Groups, instances: Instances, order: str | None) -> Shuffle:
+    bounds = getattr(instances, "block_bounds", None)
+    if order != "blocks" and (order is not None or bounds is None):
+        return SHUFFLES[order or "random"]
+    if bounds is None:
+        raise ConfigError("`training.order` is blocks, but the instances do not lie in blocks, as those of files do")
+    if not len(groups):
+        return shuffled
+    return blocks_of(groups.indices[groups.offsets[:-1].clamp_max(len(groups.indices) - 1)], torch.as_tensor(bounds))
