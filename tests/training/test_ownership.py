@@ -14,7 +14,7 @@ from glws.kinds import Labels, Proportions, Unlabeled
 from glws.methods import GLWS, Progress, Step
 from glws.methods._step import step_of
 from glws.training import World
-from glws.training._ownership import SEVERAL, Ownership, dealt, loaded_by
+from glws.training._ownership import SEVERAL, Ownership, assigned, loaded_by
 
 NOTED = ("loss", "entropy", "negative_log_likelihood", "impossible_groups", "approximation_error")
 
@@ -105,13 +105,13 @@ def test_weights_and_initial_posteriors_count_as_in_one_process() -> None:
 def test_groups_are_dealt_by_their_instances() -> None:
     lengths = torch.randint(1, 40, (64,), generator=torch.Generator().manual_seed(0))
     for size in (2, 3, 8):
-        (owner,) = dealt([lengths], size)
+        (owner,) = assigned([lengths], size)
         loads = torch.bincount(owner, lengths.double(), minlength=size)
         assert loads.max() <= 1.1 * loads.mean()
 
 
 def test_of_several_kinds_the_second_begins_where_the_first_ended() -> None:
-    owners = dealt([torch.ones(3), torch.ones(3)], 2)
+    owners = assigned([torch.ones(3), torch.ones(3)], 2)
     assert sorted(torch.cat(owners).tolist()) == [0, 0, 0, 1, 1, 1]
 
 

@@ -20,7 +20,7 @@ SEVERAL = -1
 class Ownership:
     """The groups of each process in every step.
 
-    Groups are dealt out by the number of their instances. Where each process has loaded its own part of the instances,
+    Groups are assigned by the number of their instances. Where each process has loaded its own part of the instances,
     a group belongs to who has all of it.
     """
 
@@ -33,16 +33,16 @@ class Ownership:
 
         That is where one group is most of a step, or was loaded by several processes. All processes find the same.
         """
-        owners = self._loaded(data, chosen) if self._world.bounds is not None else self._dealt(data, chosen)
+        owners = self._loaded(data, chosen) if self._world.bounds is not None else self._assigned(data, chosen)
         if owners is None:
             return None
         return [groups[owner == self._world.rank] for groups, owner in zip(chosen, owners, strict=True)]
 
-    def _dealt(self, data: WeakDataset, chosen: Sequence[Tensor]) -> list[Tensor] | None:
+    def _assigned(self, data: WeakDataset, chosen: Sequence[Tensor]) -> list[Tensor] | None:
         size = self._world.size
         pairs = zip(data.groups, chosen, strict=True)
         lengths = [part.offsets[groups + 1] - part.offsets[groups] for part, groups in pairs]
-        owners = dealt(lengths, size)
+        owners = assigned(lengths, size)
         loads = torch.bincount(torch.cat(owners), torch.cat(lengths), minlength=size)
         return owners if float(loads.max()) * size <= MOST_WASTE * float(loads.sum()) else None
 
@@ -54,10 +54,10 @@ class Ownership:
         return None if any(bool((owner == SEVERAL).any()) for owner in owners) else owners
 
 
-def dealt(lengths: Sequence[Int[Tensor, "groups"]], size: int) -> list[Int[Tensor, "groups"]]:
+def assigned(lengths: Sequence[Int[Tensor, "groups"]], size: int) -> list[Int[Tensor, "groups"]]:
     """The process of each group, of several kinds: the largest first, there and back again.
 
-    >>> dealt([torch.tensor([1, 5, 4, 1, 2])], 2)
+    >>> assigned([torch.tensor([1, 5, 4, 1, 2])], 2)
     [tensor([0, 0, 1, 0, 1])]
     """
     owners, before = [], 0
