@@ -319,10 +319,24 @@ AROUND = [
         ("tests/training/test_network.py",),
     ),
     Mutant(
+        "a process takes the mean over its own groups",
+        "methods/_shared_loss.py",
+        "(term.items / all_of_them)",
+        "(term.items / term.items)",
+        ("tests/training/test_ownership.py",),
+    ),
+    Mutant(
+        "what a process has no gradient for stays without one",
+        "training/_gradients.py",
+        "elif bool(known[place] > 0):",
+        "elif bool(known[place] < 0):",
+        ("tests/training/test_gradients.py",),
+    ),
+    Mutant(
         "every epoch has the same order",
         "training/_order.py",
-        "_permutation(self.seed, kind, epoch, size)",
-        "_permutation(self.seed, kind, 0, size)",
+        "_permutation(self.seed, kind, number, self.sizes[kind], shuffle)",
+        "_permutation(self.seed, kind, 0, self.sizes[kind], shuffle)",
         ("tests/training/test_order.py",),
     ),
     Mutant(

@@ -102,7 +102,7 @@ def test_weights_and_initial_posteriors_count_as_in_one_process() -> None:
         check(GLWS(start_epochs=2, weights=(0.3, 2.0)), data, 2, epoch)
 
 
-def test_groups_are_dealt_by_their_instances() -> None:
+def test_groups_are_assigned_by_their_instances() -> None:
     lengths = torch.randint(1, 40, (64,), generator=torch.Generator().manual_seed(0))
     for size in (2, 3, 8):
         (owner,) = assigned([lengths], size)
