@@ -60,7 +60,9 @@ def programs(
     tasks: Annotated[str, typer.Option(metavar="NAME,...", help=f"Of {', '.join(TASKS)}; or all.")] = "all",
     variants: Annotated[str, typer.Option(metavar="NAME,...", help=f"Of {', '.join(VARIANTS)}.")] = "plain,best",
     seeds: Annotated[str, typer.Option(metavar="N,...", help="Seeds, such as 0,1,2.")] = "0,1,2,3,4,5,6,7,8,9",
-    epochs: Annotated[int | None, typer.Option(metavar="N", help="Epochs; default: 100.", min=1)] = None,
+    epochs: Annotated[
+        int | None, typer.Option(metavar="N", help="Epochs; default: 100, of long sums fewer.", min=1)
+    ] = None,
     learning_rate: Annotated[float | None, typer.Option(metavar="X", help="Default: 0.001.", min=0)] = None,
     start: Annotated[
         float | None, typer.Option(metavar="SHARE", help="Steps of the start of long sums; default: 0.1.", min=0, max=1)
@@ -92,6 +94,9 @@ def programs(
             check_known(kind, name, list(known))
     place = Place(mnist, str(chosen_device(device)), None if seconds is None else time.time() + seconds)
     together = 1 if place.device == "cpu" else together  # grouped convolutions are slow there
+    short = [name for name in wanted if limit is not None and limit // 6 < TASKS[name].images]
+    if short:
+        raise UsageError(f"--limit {limit} leaves too few test images for {', '.join(short)}")
     jobs = list(todo(wanted, variants.split(","), _seeds(seeds), changes, limit, together, read(results)))
     typer.echo(f"{sum(len(job.seeds) for job in jobs)} runs to do, in {len(jobs)} jobs")
     work(jobs, place, processes, lambda line: _store(results, line))
@@ -157,6 +162,7 @@ def _job(given: tuple[Job, Place]) -> list[dict[str, Any]]:
     if place.until is not None and time.time() > place.until:
         return []
     torch.backends.cudnn.benchmark = True
+    torch.set_float32_matmul_precision("high")
     device = torch.device(place.device)
     training = Run(TASKS[job.task], job.options, _digits(place.folder, device, job.limit), job.seeds)
     with waiting_for_kernels():
@@ -165,14 +171,14 @@ def _job(given: tuple[Job, Place]) -> list[dict[str, Any]]:
     common = {
         "variant": job.variant,
         "network": job.options.network,
-        "epochs": job.options.epochs,
+        "epochs": training.epochs,
         "groups": training.groups.shape[1],
         "groups_per_step": training.batch,
         "learning_rate": job.options.learning_rate,
         "images": len(training.digits.train[1]),
         "together": len(job.seeds),
         "seconds": round(seconds, 1),
-        "epoch_seconds": round(seconds / job.options.epochs, 4),
+        "epoch_seconds": round(seconds / training.epochs, 4),
         "logic_share": round(share, 4),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         "speed": "graphs" if training.is_recorded else "eager",

@@ -25,7 +25,8 @@ class WideLeNet(nn.Module):
         self.linears = nn.ModuleList([nn.Linear(64 * 5 * 5, 256), nn.Linear(256, 10)])
         for layer in (*self.convolutions, *self.linears):
             weight = cast(Tensor, layer.weight)
-            nn.init.kaiming_uniform_(weight, nonlinearity="relu", generator=generator)
+            bound = weight[0].numel() ** -0.5  # as LeNet5 has it: logits begin near zero
+            nn.init.uniform_(weight, -bound, bound, generator=generator)
             nn.init.zeros_(cast(Tensor, layer.bias))
 
 

@@ -24,6 +24,8 @@ SUM_GROUPS = 6000
 """Groups of sums for 60,000 images."""
 MOST_IMAGES = 512
 """Additions take fewer groups in a step where 16 would have more images."""
+EPOCHS, EPOCH_IMAGES = 100, 600_000
+"""Epochs, and fewer where an epoch has more images than this."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,12 @@ class Task:
     def groups_per_step(self) -> int:
         """16, and fewer for additions of long numbers, of which there are few."""
         return max(1, min(16, MOST_IMAGES // self.images)) if self.program == "addition" else 16
+
+    @property
+    def epochs(self) -> int:
+        """100, and fewer for long sums, of which an epoch shows every image many times."""
+        shown = SUM_GROUPS * self.images if self.program == "sum" else 0
+        return min(EPOCHS, max(10, EPOCHS * EPOCH_IMAGES // max(shown, 1)))
 
     def groups(self, images: int, seed: int, part: str) -> Int[Tensor, "groups members"]:
         """Images of each group: additions use every image once, sums as many as they need, in rounds."""

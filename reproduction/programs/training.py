@@ -26,11 +26,11 @@ PROBED = 10
 
 @dataclass(frozen=True)
 class Options:
-    """How a task is trained; `start` is the share of steps of the start of long sums."""
+    """How a task is trained; `start` is the share of steps of the start of long sums. Without epochs the task's own."""
 
     network: str = "lenet5"
     is_augmented: bool = False
-    epochs: int = 100
+    epochs: int | None = None
     learning_rate: float = 1e-3
     weight_decay: float = 0.01
     dropout: float = 0.0
@@ -86,6 +86,11 @@ class Run:
         return self.options.speed == "graphs" and on_gpu and self.task.program == "addition"
 
     @property
+    def epochs(self) -> int:
+        """As asked for, or the task's own."""
+        return self.options.epochs or self.task.epochs
+
+    @property
     def batch(self) -> int:
         """The groups of a step."""
         return min(self.task.groups_per_step, self.groups.shape[1])
@@ -99,12 +104,12 @@ class Run:
         """Train to the end; returns the seconds, and the mean log-likelihood of a group in the last epoch."""
         device = self.groups.device
         torch.manual_seed(derived_seed(self.seeds[0], "noise", self.task.name, self.options.network))
-        steps, chosen = self.steps_per_epoch * self.options.epochs, self.groups.new_zeros(len(self.seeds), self.batch)
+        steps, chosen = self.steps_per_epoch * self.epochs, self.groups.new_zeros(len(self.seeds), self.batch)
         step = _Recorded(lambda: self.step(chosen, False)) if self.is_recorded else None
         self.network.train()
         total = torch.zeros(len(self.seeds), device=device)
         began = time.perf_counter()
-        for epoch in range(self.options.epochs):
+        for epoch in range(self.epochs):
             order = self._order(epoch)
             total.zero_()
             for number in range(self.steps_per_epoch):

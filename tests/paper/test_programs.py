@@ -139,5 +139,7 @@ def test_the_command_does_each_run_once(
 def test_wrong_names_are_errors_of_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["programs", "--mnist", str(tmp_path), "--tasks", "addition-3"]) != 0
     assert "addition-2" in capsys.readouterr().err
+    assert command(["programs", "--mnist", str(tmp_path), "--limit", "60", "--tasks", "addition-15,sum-4"]) != 0
+    assert "--limit 60 leaves too few test images for addition-15" in capsys.readouterr().err
     assert command(["programs", "--mnist", str(tmp_path), "--seeds", "x"]) != 0
     assert "--seeds must be whole numbers such as 0,1,2; found 'x'" in capsys.readouterr().err
