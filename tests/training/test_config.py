@@ -21,6 +21,8 @@ WRONG_VALUES: dict[type[Any], dict[str, list[Any]]] = {
     TrainingConfig: {
         "epochs": [0, -4, 1.5, True, "many"],
         "batch_size": [0, -1, [2, 0], "4", True],
+        "rows_at_once": [0, None, 1.5],
+        "sync_batch_norm": [1, None],
         "order": ["sorted", "", 1],
         "optimizer": ["adamax", ""],
         "decay_biases": [1, "yes", None],

@@ -31,6 +31,8 @@ def test_two_processes_train_what_one_trains_and_checkpoints_move_between_them(t
     assert len(noise) == len(alone) + 2
     assert noise[-2:].sum() == pytest.approx(4 + 11)  # the prior, and the groups that are kept for the noise
     assert (found["2 noise"] - noise).abs().max() <= 1e-12
+    assert len(found["1 normed"]) == len(alone) + 3 * 16 + 1  # batch norm and its statistics
+    assert (found["2 normed"] - found["1 normed"]).abs().max() <= 1e-12
     assert (found["2 float32"] - found["1 float32"]).abs().max() <= 1e-5
     assert 0 < (found["1 float32"] - alone).abs().max() < 1e-2
 

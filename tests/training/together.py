@@ -46,8 +46,12 @@ def trained(world: World, steps: int, precision: str, folder: Path) -> list[floa
     x, weak = data(folder.name.endswith("noise"))
     sizes = (5, 2, 6)[: len(weak.weak)]
     config = TrainingConfig(epochs=steps // STEPS_PER_EPOCH, batch_size=sizes, precision=precision, clip=1.0,
-                            learning_rate=0.02, schedule="constant")  # type: ignore[arg-type]  # fmt: skip
-    model = build("mlp", [5], 2, torch.Generator().manual_seed(1), hidden=[16])
+                            learning_rate=0.02, schedule="constant", sync_batch_norm=True)  # type: ignore[arg-type]  # fmt: skip
+    is_normed = folder.name.endswith("normed")
+    if is_normed:
+        weak = WeakDataset(x, torch.arange(36).view(12, 3), Proportions.of([number % 4 for number in range(12)]))
+        config = replace(config, batch_size=3)
+    model = build("mlp", [5], 2, torch.Generator().manual_seed(1), hidden=[16], batch_norm=is_normed)
     test = Labeled.of(x, (x[:, 0] > 0).long())
     if world.is_first:
         run = RunFolder.resume(folder) if RunFolder.holds_run(folder) else RunFolder.create(folder, {"a": 1}, seed=0)
@@ -56,7 +60,7 @@ def trained(world: World, steps: int, precision: str, folder: Path) -> list[floa
         run = RunFolder.open(folder)
     with run:
         fitted = fit(model, weak, GLWS(e_step="same"), config, test=test, world=world, snapshots=Snapshots(run, 1e9))
-    weights = torch.cat([weight.detach().double().reshape(-1) for weight in fitted.model.parameters()])
+    weights = torch.cat([weight.detach().double().reshape(-1) for weight in fitted.model.state_dict().values()])
     counts = [number for each in fitted.noise.counts.values() for number in each.tolist()]
     return [*weights.tolist(), float(fitted.history[-1]["loss"]), *counts]
 
@@ -108,7 +112,8 @@ def main(folder: Path) -> None:
             name = f"{size} {precision}"
             print(json.dumps([name, by(size, 50, precision, folder / name)]), flush=True)
     for size in (1, 2):
-        print(json.dumps([f"{size} noise", by(size, 50, "float64", folder / f"{size} noise")]), flush=True)
+        for what in ("noise", "normed"):
+            print(json.dumps([f"{size} {what}", by(size, 50, "float64", folder / f"{size} {what}")]), flush=True)
     for first, then in ((2, 1), (1, 2)):
         name = f"{first} then {then}"
         by(first, 25, "float64", folder / name, (0, 11, 37))

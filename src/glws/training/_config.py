@@ -35,6 +35,8 @@ class TrainingConfig:
     steps and fewer epochs for large data.
     `step_instances` is a number of instances instead: a step has as many groups as have about so many, and at least
     one. It is the default for slides.
+    `rows_at_once`: a step of more rows is computed piece by piece, and again in the backward pass (gradient
+    accumulation): the loss and gradient are those of the whole step, in the memory of one piece. Not with batch norm.
     `order`: "random" has the groups of an epoch in any order. "spread" takes the groups of each step evenly from all
     parts of the data, so that processes that have read a part each have equal work. "blocks" reads a few row groups of
     a file at a time and mixes their groups; it is the default for instances that stay in a file.
@@ -45,6 +47,7 @@ class TrainingConfig:
     "fixmatch" is cos(7π/16 · the share of training), as in FixMatch; "multistep" multiplies by `decay` at each of the
     `milestones`, which are shares of training. `TrainingConfig.published` has the values of a method's authors.
     `warm_up` is the share of training in which the learning rate rises from nothing, which larger rates may need.
+    `sync_batch_norm`: batch norm has the statistics of all processes, and not of each apart.
     `precision` is that of the network; inference always uses float32 or wider. `average` is the decay
     of a moving average of the weights (0.999 is usual): the teacher, and with `evaluate_average` what is evaluated,
     with statistics of batch norm of its own, those of batches as they are trained on.
@@ -63,6 +66,7 @@ class TrainingConfig:
     epochs: int | None = checked(None, nothing_or(whole(1)))
     batch_size: int | tuple[int, ...] | None = checked(None, nothing_or(either(whole(1), several(whole(1)))))
     step_instances: int | None = checked(None, nothing_or(whole(1)))
+    rows_at_once: int = checked(8192, whole(1))
     order: Literal["random", "spread", "blocks"] | None = checked(
         None, nothing_or(one_of("random", "spread", "blocks"))
     )
@@ -83,6 +87,7 @@ class TrainingConfig:
     decay: float = checked(0.1, real(0, above=True))
     clip: float | None = checked(None, nothing_or(real(0, above=True)))
     precision: Literal["float32", "bfloat16", "float64"] = checked("float32", one_of("float32", "bfloat16", "float64"))
+    sync_batch_norm: bool = checked(False, switch())
     average: float | None = checked(None, nothing_or(real(0, below=1)))
     evaluate_average: bool = checked(False, switch())
     evaluate_every: int = checked(1, whole(1))

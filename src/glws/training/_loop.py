@@ -45,6 +45,7 @@ from glws.training._order import Order
 from glws.training._ownership import Ownership
 from glws.training._predictor import Predictor
 from glws.training._schedule import build_optimizer, learning_rate, set_learning_rate
+from glws.training._shared_statistics import shared_statistics
 from glws.training._signals import StopSignals
 from glws.training._step_graphs import StepGraphs
 from glws.training._world import World
@@ -203,7 +204,13 @@ class Training:
     ) -> Fitted:
         """Trains to the end, or until a signal comes; from where the snapshots left off."""
         last = self.num_epochs * self.order.steps_per_epoch
-        with StopSignals() as stop, reproducible(self.device, self.config.deterministic), observer:
+        synced = self.world if self.config.sync_batch_norm else World()
+        with (
+            StopSignals() as stop,
+            reproducible(self.device, self.config.deterministic),
+            shared_statistics(self.model, synced),
+            observer,
+        ):
             snapshots.restore(self)
             observer.started(self.step, last)
             while self.step < last:

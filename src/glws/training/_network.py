@@ -27,10 +27,6 @@ from glws.training._world import World
 Module = TypeVar("Module", bound=nn.Module)
 
 
-ROWS_AT_ONCE = 8192
-"""A network computes more rows than this piece by piece, and again in the backward pass."""
-
-
 class WithFeatures(nn.Module):
     """A network that also returns the input of its last fully connected layer."""
 
@@ -86,6 +82,7 @@ class Forward:
         self.dtype = torch.float64 if config.precision == "float64" else torch.float32
         self.keeps_integers = keeps_integers(model)
         self.is_half = config.precision == "bfloat16"
+        self.rows_at_once = config.rows_at_once
         self.device, self.world = device, world
         is_replayed = config.speed == "graphs" and device.type == "cuda"
         self._graphs = NetworkGraphs(model, self.call, self._precision) if is_replayed else None
@@ -126,7 +123,7 @@ class Forward:
 
     def _eager_step(self, instances: Tensor, weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         with self._precision():
-            if len(instances) > ROWS_AT_ONCE and not weights and not self._mixes_rows:
+            if len(instances) > self.rows_at_once and not weights and not self._mixes_rows:
                 return self._piece_by_piece(instances)
             answers: tuple[Tensor, Tensor] = (
                 functional_call(self.call, dict(weights), (instances,)) if weights else self.call(instances)
@@ -142,7 +139,7 @@ class Forward:
         """The outputs of many rows; activations are computed again in the backward pass, a piece at a time."""
         found = [
             checkpoint(self.call, piece, use_reentrant=False) if torch.is_grad_enabled() else self.call(piece)
-            for piece in torch.split(instances, ROWS_AT_ONCE)
+            for piece in torch.split(instances, self.rows_at_once)
         ]
         logits, features = (torch.cat(values) for values in zip(*found, strict=True))
         return logits, features

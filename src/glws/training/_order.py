@@ -121,7 +121,9 @@ class BudgetOrder(Order):
             raise ConfigError(f"`training.step_instances` is for one kind, without `batch_size`. Got {what}.")
         lengths = tuple(data.groups[0].lengths.tolist())
         steps = min(max(math.ceil(sum(lengths) / step_instances), 1), len(lengths))
-        return cls((len(lengths),), (math.ceil(len(lengths) / max(steps, 1)),), seed, lengths, steps, step_instances)
+        batch = math.ceil(len(lengths) / max(steps, 1))
+        shape = {"lengths": lengths, "steps": steps, "step_instances": step_instances}
+        return cls((len(lengths),), (batch,), seed, **shape)
 
     @property
     def steps_per_epoch(self) -> int:
