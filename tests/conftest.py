@@ -1,7 +1,11 @@
 """Settings for the whole suite: shapes checked, reproducible examples, no deadlines on a busy machine."""
 
+import os
+
 from hypothesis import settings
 from jaxtyping import install_import_hook
+
+os.environ["GLWS_CACHE"] = ""  # nothing is remembered between tests
 
 # Annotations become run-time checks, behind the border where users' mistakes get our own messages. An int is a float.
 MODULES = ["automata_form", "closed", "counts", "enumeration", "forms", "joint", "trellis"]

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from glws.automata._explore import ALWAYS, NEVER, Arc, Parts, explore
+from glws.automata._explore import ALWAYS, NEVER, explore
 from glws.automata._operations import entry
 from glws.automata._questions import adder, log_weight
+from glws.automata._tables import Table
 from glws.errors import AutomatonError
 
 if TYPE_CHECKING:
     from glws.automata._automaton import Automaton
+
+
+Arc = tuple[int, int, int, float]
+
+
+class Parts(NamedTuple):
+    """The arguments of the constructor of `Automaton`."""
+
+    num_states: int
+    num_symbols: int
+    arcs: list[Arc]
+    start: dict[int, float]
+    final: dict[int, float]
 
 
 def write(automaton: Automaton) -> str:
@@ -18,9 +32,11 @@ def write(automaton: Automaton) -> str:
 
     The format has one start, so several are merged into a new one.
     """
-    parts = _with_one_start(automaton)
-    lines = [f"{source} {target} {symbol}{_cost(weight)}" for source, symbol, target, weight in parts.arcs]
-    lines += [f"{state}{_cost(weight)}" for state, weight in parts.final.items()]
+    table = _with_one_start(automaton)
+    columns = (table.sources, table.targets, table.symbols, table.log_weights)
+    arcs = zip(*(column.tolist() for column in columns), strict=True)
+    lines = [f"{source} {target} {symbol}{_cost(weight)}" for source, target, symbol, weight in arcs]
+    lines += [f"{state}{_cost(weight)}" for state, weight in enumerate(table.log_final.tolist()) if weight > NEVER]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -28,7 +44,7 @@ def _cost(log_weight: float) -> str:
     return f" {-log_weight!r}" if log_weight else ""
 
 
-def _with_one_start(automaton: Automaton) -> Parts:
+def _with_one_start(automaton: Automaton) -> Table:
     """The same automaton with state 0 as its only start: meta-state -1 stands for all starts together."""
     first_steps, empty = entry(automaton), log_weight(automaton, ())
     final = automaton.log_final.tolist()

@@ -7,17 +7,15 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from glws.automata import _att as att
 from glws.automata import _operations as operations
 from glws.automata import _questions as questions
 from glws.automata import _structure as structure
-from glws.automata._explore import NEVER, Parts, explore_steps
+from glws.automata._explore import NEVER, explore_steps
+from glws.automata._tables import FloatArray, IntArray, Table, minimized, trimmed
 from glws.errors import AutomatonError
 
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 State = TypeVar("State", bound=Hashable)
 
 
@@ -79,10 +77,25 @@ class Automaton:
             ),
             "sum_paths": bool(sum_paths),
         }
+        self._set(fields)
+
+    @classmethod
+    def from_table(cls, table: Table, sum_paths: bool = False) -> Automaton:
+        """The automaton of a table, which is not checked."""
+        automaton = cls.__new__(cls)
+        automaton._set({**table._asdict(), "sum_paths": sum_paths})
+        return automaton
+
+    def _set(self, fields: Mapping[str, Any]) -> None:
         for value in fields.values():
             if isinstance(value, np.ndarray):
                 value.flags.writeable = False
         self.__dict__.update(fields)  # the only assignment: one check is enough
+
+    @property
+    def table(self) -> Table:
+        """Its arrays."""
+        return Table(*(getattr(self, name) for name in Table._fields))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"an Automaton is immutable; build a new one instead of setting {name!r}")
@@ -177,7 +190,7 @@ class Automaton:
 
     def trim(self) -> Automaton:
         """The automaton without useless states, renumbered breadth first from the start."""
-        return _built(operations.trim(self), self.sum_paths)
+        return _built(trimmed(self.table), self.sum_paths)
 
     def determinize(self) -> Automaton:
         """The same language with one path for each labeling. Raises if weights would have to be merged."""
@@ -189,7 +202,7 @@ class Automaton:
         A weighted one must be deterministic already; states are merged if equal weights follow at equal places
         (weights are not moved along paths to merge more).
         """
-        return _built(operations.minimize(self.determinize()), self.sum_paths)
+        return _built(minimized(self.determinize().table), self.sum_paths)
 
     def support(self) -> Automaton:
         """The language of labelings with a weight above zero."""
@@ -311,7 +324,7 @@ class Automaton:
             return _hashable(step(state, label), f"after label {label}, step gave")
 
         _hashable(init, "init is")
-        return cls(*explore_steps(num_classes, init, follow, lambda state: bool(accept(state)))).minimize()
+        return _built(minimized(explore_steps(num_classes, init, follow, lambda state: bool(accept(state)))))
 
     @classmethod
     def from_att(cls, text: str, num_symbols: int | None = None, *, sum_paths: bool = False) -> Automaton:
@@ -332,8 +345,8 @@ def _hashable(state: State, whence: str) -> State:
     return state
 
 
-def _built(parts: Parts, sum_paths: bool = False) -> Automaton:
-    return Automaton(*parts, sum_paths=sum_paths)
+def _built(table: Table, sum_paths: bool = False) -> Automaton:
+    return Automaton.from_table(table, sum_paths)
 
 
 def _summed(operation: Any, *operands: Automaton) -> Automaton:

@@ -16,7 +16,7 @@ Symbols = int | Collection[int]
 
 def anything(num_symbols: int = 2) -> Automaton:
     """Every labeling: no constraint."""
-    return Automaton(*explore_steps(num_symbols, 0, lambda state, symbol: state, lambda state: True))
+    return Automaton.from_table(explore_steps(num_symbols, 0, lambda state, symbol: state, lambda state: True))
 
 
 def nothing(num_symbols: int = 2) -> Automaton:
@@ -35,7 +35,7 @@ def string(labeling: Sequence[int], num_symbols: int = 2) -> Automaton:
     def step(position: int, symbol: int) -> int | None:
         return position + 1 if position < len(labels) and labels[position] == symbol else None
 
-    return Automaton(*explore_steps(num_symbols, 0, step, lambda position: position == len(labels)))
+    return Automaton.from_table(explore_steps(num_symbols, 0, step, lambda position: position == len(labels)))
 
 
 def between(low: int, high: int | None, of: Symbols = 1, num_symbols: int = 2) -> Automaton:
@@ -54,7 +54,7 @@ def between(low: int, high: int | None, of: Symbols = 1, num_symbols: int = 2) -
 
     if high is not None and high < low:
         return nothing(num_symbols)
-    return Automaton(*explore_steps(num_symbols, 0, step, lambda count: count >= low))
+    return Automaton.from_table(explore_steps(num_symbols, 0, step, lambda count: count >= low))
 
 
 def exactly(count: int, of: Symbols = 1, num_symbols: int = 2) -> Automaton:
@@ -101,7 +101,7 @@ def all_equal(num_symbols: int = 2) -> Automaton:
     def step(first: int, symbol: int) -> int | None:
         return symbol if first in (-1, symbol) else None
 
-    return Automaton(*explore_steps(num_symbols, -1, step, lambda first: True))
+    return Automaton.from_table(explore_steps(num_symbols, -1, step, lambda first: True))
 
 
 def from_counts(log_weights: Sequence[float], of: Symbols = 1, num_symbols: int = 2) -> Automaton:
@@ -117,7 +117,7 @@ def from_counts(log_weights: Sequence[float], of: Symbols = 1, num_symbols: int 
         following = ((symbol, count + (symbol in counted), ALWAYS) for symbol in range(num_symbols))
         return [arc for arc in following if arc[1] < len(log_weights)]
 
-    return Automaton(*explore(num_symbols, {0: ALWAYS}, follow, lambda count: float(log_weights[count])))
+    return Automaton.from_table(explore(num_symbols, {0: ALWAYS}, follow, lambda count: float(log_weights[count])))
 
 
 def from_table(weights: npt.ArrayLike) -> Automaton:
@@ -144,7 +144,7 @@ def from_table(weights: npt.ArrayLike) -> Automaton:
         return float(logs[prefix]) if len(prefix) == table.ndim else NEVER
 
     start: dict[tuple[int, ...], float] = {(): ALWAYS}
-    return Automaton(*explore(table.shape[0], start, follow, final)).minimize()
+    return Automaton.from_table(explore(table.shape[0], start, follow, final)).minimize()
 
 
 def _symbol_set(symbols: Symbols, num_symbols: int) -> frozenset[int]:

@@ -6,11 +6,15 @@ the rest of a regular expression), and by two functions: the successors of a met
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple, TypeVar
+from typing import TypeVar, cast
 
+import numpy as np
+
+from glws.automata._tables import NEVER as NEVER
+from glws.automata._tables import Table, complete
 from glws.errors import StateBudgetError
 
 STATE_BUDGET = 100_000
@@ -19,8 +23,6 @@ STATE_BUDGET = 100_000
 _budget: ContextVar[int] = ContextVar("state_budget", default=STATE_BUDGET)
 
 Meta = TypeVar("Meta", bound=Hashable)
-Arc = tuple[int, int, int, float]
-NEVER = float("-inf")
 ALWAYS = 0.0
 
 
@@ -42,23 +44,13 @@ def state_budget(max_states: int) -> Iterator[None]:
         _budget.reset(token)
 
 
-class Parts(NamedTuple):
-    """The arguments of the constructor of `Automaton`."""
-
-    num_states: int
-    num_symbols: int
-    arcs: list[Arc]
-    start: dict[int, float]
-    final: dict[int, float]
-
-
 def explore(
     num_symbols: int,
     start: Mapping[Meta, float],
     follow: Callable[[Meta], Iterable[tuple[int, Meta, float]]],
     final: Callable[[Meta], float],
     add: Callable[[float, float], float] = max,
-) -> Parts:
+) -> Table:
     """The automaton reachable from the `start` meta-states, numbered breadth first.
 
     `follow(meta)` yields (symbol, next meta-state, log-weight), `final(meta)` is the log-weight of ending there
@@ -67,20 +59,19 @@ def explore(
     """
     number = {meta: index for index, meta in enumerate(start)}
     found = list(start)
-    arcs: list[Arc] = []
+    arcs: dict[tuple[int, int, int], float] = {}
     for source, meta in enumerate(found):  # `found` grows during the loop: breadth first
-        joined: dict[tuple[int, int], float] = {}
         for symbol, target, weight in follow(meta):
             if target not in number:
                 check_budget(len(found) + 1)
                 number[target] = len(found)
                 found.append(target)
-            key = (symbol, number[target])
-            joined[key] = add(joined[key], weight) if key in joined else weight
-        arcs.extend((source, symbol, target, weight) for (symbol, target), weight in joined.items())
-    stops = {state: weight for state, meta in enumerate(found) if (weight := final(meta)) > NEVER}
+            key = (source, symbol, number[target])
+            arcs[key] = add(arcs[key], weight) if key in arcs else weight
+    columns = np.array(list(arcs), dtype=np.int64).reshape(-1, 3).T
     starts = {number[meta]: weight for meta, weight in start.items()} or {0: ALWAYS}
-    return Parts(max(len(found), 1), num_symbols, arcs, starts, stops)
+    weights = np.array(list(arcs.values()), dtype=np.float64)
+    return Table.of(num_symbols, (*columns, weights), starts, [final(meta) for meta in found] or [NEVER])
 
 
 def explore_steps(
@@ -88,16 +79,28 @@ def explore_steps(
     start: Meta,
     step: Callable[[Meta, int], Meta | None],
     final: Callable[[Meta], bool],
-) -> Parts:
+) -> Table:
     """The deterministic, unweighted case: `step(meta, symbol)` is the next meta-state, or None."""
+    symbols = range(num_symbols)
+    return explore_rows(num_symbols, start, lambda meta: [step(meta, symbol) for symbol in symbols], final)
 
-    def follow(meta: Meta) -> Iterable[tuple[int, Meta, float]]:
-        for symbol in range(num_symbols):
-            target = step(meta, symbol)
-            if target is not None:
-                yield symbol, target, ALWAYS
 
-    return explore(num_symbols, {start: ALWAYS}, follow, lambda meta: ALWAYS if final(meta) else NEVER)
+def explore_rows(
+    num_symbols: int, start: Meta, row: Callable[[Meta], Sequence[Meta | None]], final: Callable[[Meta], bool]
+) -> Table:
+    """The same for the next meta-states of all symbols at once."""
+    number: dict[Meta | None, int] = {None: -1, start: 0}
+    found: list[Meta] = [start]
+    targets: list[int] = []
+    for meta in found:
+        after = row(meta)
+        for target in after:
+            if target not in number:
+                number[target] = len(found)
+                found.append(cast(Meta, target))
+        targets += [number[target] for target in after]
+        check_budget(len(found))
+    return complete(np.array(targets).reshape(-1, num_symbols), np.array([final(meta) for meta in found]))
 
 
 def check_budget(states: int) -> None:

@@ -1,6 +1,6 @@
 """Operations on automata, each a few lines around `explore`.
 
-All functions take automata and return the `Parts` of a new one; `Automaton` has the operators and decides what the
+All functions take automata and return the `Table` of a new one; `Automaton` has the operators and decides what the
 result means (a language or a sum of weights).
 """
 
@@ -10,8 +10,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from glws.automata._explore import ALWAYS, NEVER, Parts, explore
+import numpy as np
+
+from glws.automata._explore import ALWAYS, NEVER, check_budget, explore
 from glws.automata._questions import adder, log_weight, starts
+from glws.automata._tables import IntArray, Table, complete, ranges, trimmed
 from glws.errors import AutomatonError
 
 if TYPE_CHECKING:
@@ -26,23 +29,55 @@ def _final(automaton: Automaton) -> list[float]:
 # Combining
 
 
-def intersect(left: Automaton, right: Automaton) -> Parts:
+def intersect(left: Automaton, right: Automaton) -> Table:
     """Pairs of states that read the same symbol; weights multiply."""
-    left_final, right_final = _final(left), _final(right)
-
-    def follow(pair: tuple[int, int]) -> Iterable[tuple[int, tuple[int, int], float]]:
-        by_symbol = defaultdict(list)
-        for symbol, target, weight in right.outgoing[pair[1]]:
-            by_symbol[symbol].append((target, weight))
-        for symbol, target, weight in left.outgoing[pair[0]]:
-            for other, other_weight in by_symbol[symbol]:
-                yield symbol, (target, other), weight + other_weight
-
-    start = {(p, q): v + w for p, v in starts(left).items() for q, w in starts(right).items()}
-    return _trimmed(explore(left.num_symbols, start, follow, lambda pair: left_final[pair[0]] + right_final[pair[1]]))
+    return trimmed(product(left.table, right.table))
 
 
-def unite(left: Automaton, right: Automaton) -> Parts:
+def product(left: Table, right: Table) -> Table:
+    """All pairs of states that are reached together, level by level."""
+    size, letters = right.num_states, left.num_symbols
+    bounds = np.searchsorted(left.sources, np.arange(left.num_states + 1))
+    begins, ends = (
+        np.searchsorted(right.sources * letters + right.symbols, np.arange(size * letters), side)
+        for side in ("left", "right")
+    )
+    starts = [np.flatnonzero(side.log_start > NEVER) for side in (left, right)]
+    level = (starts[0][:, None] * size + starts[1]).reshape(-1)
+    found, seen = [level], set(level.tolist())
+    columns: list[tuple[IntArray, IntArray, IntArray]] = []
+    while len(level):
+        state, other = np.divmod(level, size)
+        counts = bounds[state + 1] - bounds[state]
+        arc, pair = ranges(bounds[state], counts), np.repeat(np.arange(len(level)), counts)
+        key = other[pair] * letters + left.symbols[arc]
+        matches = ends[key] - begins[key]
+        both = ranges(begins[key], matches)
+        arc, pair = np.repeat(arc, matches), np.repeat(pair, matches)
+        columns.append((level[pair], arc, both))
+        codes = dict.fromkeys((left.targets[arc] * size + right.targets[both]).tolist())
+        level = np.array([code for code in codes if code not in seen], dtype=np.int64)
+        seen.update(codes)
+        check_budget(len(seen))
+        found.append(level)
+    codes_in_order = np.concatenate(found)
+    source, arc, both = (np.concatenate(parts) for parts in zip(*columns, strict=True)) if columns else [level] * 3
+    rank = np.argsort(codes_in_order)
+
+    def number(codes: IntArray) -> IntArray:
+        return rank[np.searchsorted(codes_in_order, codes, sorter=rank)] if len(codes) else codes
+
+    targets = number(left.targets[arc] * size + right.targets[both])
+    weights = left.log_weights[arc] + right.log_weights[both]
+    state, other = np.divmod(codes_in_order, size)
+    arcs = (number(source), left.symbols[arc], targets, weights)
+    log_start = np.full(len(state), NEVER)
+    few = len(found[0])
+    log_start[:few] = (left.log_start[state] + right.log_start[other])[:few]
+    return Table.of(letters, arcs, log_start, left.log_final[state] + right.log_final[other])
+
+
+def unite(left: Automaton, right: Automaton) -> Table:
     """Both automata side by side, with the starts of both."""
     sides = (left, right)
     finals = (_final(left), _final(right))
@@ -69,7 +104,7 @@ def _empty_weight(automaton: Automaton) -> float:
     return log_weight(automaton, ())
 
 
-def concatenate(left: Automaton, right: Automaton) -> Parts:
+def concatenate(left: Automaton, right: Automaton) -> Table:
     """From a final state of the left one, the first steps of the right one are available too."""
     add, first_steps, empty = adder(left, right), entry(right), _empty_weight(right)
     left_final, right_final = _final(left), _final(right)
@@ -90,7 +125,7 @@ def concatenate(left: Automaton, right: Automaton) -> Parts:
     )
 
 
-def star(automaton: Automaton) -> Parts:
+def star(automaton: Automaton) -> Table:
     """A new start that is final (state -1); a final state has the first steps again."""
     if automaton.is_weighted and _empty_weight(automaton) > NEVER:
         raise AutomatonError("the star of a weighted automaton needs weight 0 for the empty labeling")
@@ -107,47 +142,38 @@ def star(automaton: Automaton) -> Parts:
     )
 
 
-def complement(automaton: Automaton) -> Parts:
-    """Determinize, complete with a state -1 that accepts everything, and exchange final and other states."""
+def complement(automaton: Automaton) -> Table:
+    """Determinize, complete with a state that accepts everything, and exchange final and other states."""
     if automaton.is_weighted:
         raise AutomatonError("a weighted automaton has no complement; take the complement of its .support()")
     machine = automaton.determinize()
-    final = _final(machine)
-    next_state = [{symbol: target for symbol, target, _ in arcs} for arcs in machine.outgoing]
-
-    def follow(state: int) -> Iterable[tuple[int, int, float]]:
-        arcs = next_state[state] if state >= 0 else {}
-        return ((symbol, arcs.get(symbol, -1), ALWAYS) for symbol in range(machine.num_symbols))
-
-    def stop(state: int) -> float:
-        return NEVER if state >= 0 and final[state] > NEVER else ALWAYS
-
-    return _trimmed(explore(machine.num_symbols, starts(machine), follow, stop))
+    return trimmed(inverted(machine.table))
 
 
-def reverse(automaton: Automaton) -> Parts:
+def inverted(table: Table) -> Table:
+    """The complement of a deterministic language, untrimmed."""
+    size = table.num_states
+    targets = np.full((size + 1, table.num_symbols), size)
+    targets[table.sources, table.symbols] = table.targets
+    found = complete(targets, np.append(table.log_final == NEVER, True))
+    return found._replace(log_start=np.append(table.log_start, NEVER))
+
+
+def reverse(automaton: Automaton) -> Table:
     """Reverse the arcs, exchange starts and finals."""
-    arcs = list(
-        zip(
-            automaton.targets.tolist(),
-            automaton.symbols.tolist(),
-            automaton.sources.tolist(),
-            automaton.log_weights.tolist(),
-            strict=True,
-        )
-    )
-    final = {state: weight for state, weight in enumerate(_final(automaton)) if weight > NEVER}
-    return Parts(automaton.num_states, automaton.num_symbols, arcs, final, starts(automaton))
+    table = automaton.table
+    arcs = (table.targets, table.symbols, table.sources, table.log_weights)
+    return Table.of(table.num_symbols, arcs, table.log_final, table.log_start)
 
 
-def support(automaton: Automaton) -> Parts:
+def support(automaton: Automaton) -> Table:
     """The same machine with every weight above zero set to one."""
-    arcs = [(s, y, t, ALWAYS) for s, arcs in enumerate(automaton.outgoing) for y, t, _ in arcs]
-    final = {state: ALWAYS for state, weight in enumerate(_final(automaton)) if weight > NEVER}
-    return Parts(automaton.num_states, automaton.num_symbols, arcs, dict.fromkeys(starts(automaton), ALWAYS), final)
+    table = automaton.table
+    log_start, log_final = (np.where(ends > NEVER, 0.0, NEVER) for ends in (table.log_start, table.log_final))
+    return table._replace(log_weights=np.zeros(len(table.sources)), log_start=log_start, log_final=log_final)
 
 
-def given(automaton: Automaton, labels: Mapping[int, int], length: int) -> Parts:
+def given(automaton: Automaton, labels: Mapping[int, int], length: int) -> Table:
     """Places and states before the labels that are not given; given ones are read at once where they come."""
     add, last = adder(automaton), _final(automaton)
 
@@ -170,55 +196,13 @@ def given(automaton: Automaton, labels: Mapping[int, int], length: int) -> Parts
     def stop(where: tuple[int, int]) -> float:
         return last[where[1]] if where[0] == length else NEVER
 
-    return _trimmed(explore(automaton.num_symbols, read(0, starts(automaton)), follow, stop, add))
+    return trimmed(explore(automaton.num_symbols, read(0, starts(automaton)), follow, stop, add))
 
 
 # Simplification
 
 
-def trim(automaton: Automaton) -> Parts:
-    """Only the states on a path from a start to a final state, numbered breadth first."""
-    return _trimmed(
-        Parts(
-            automaton.num_states,
-            automaton.num_symbols,
-            [(s, y, t, w) for s, arcs in enumerate(automaton.outgoing) for y, t, w in arcs],
-            starts(automaton),
-            {state: weight for state, weight in enumerate(_final(automaton)) if weight > NEVER},
-        )
-    )
-
-
-def _trimmed(parts: Parts) -> Parts:
-    useful = _leading_to(parts.final, parts.arcs)
-    arcs = defaultdict(list)
-    for source, symbol, target, weight in parts.arcs:
-        if target in useful:
-            arcs[source].append((symbol, target, weight))
-    start = {state: weight for state, weight in parts.start.items() if state in useful}
-    return explore(
-        parts.num_symbols,
-        start,
-        lambda state: sorted(arcs[state]),
-        lambda state: parts.final.get(state, NEVER),
-    )
-
-
-def _leading_to(goals: Iterable[int], arcs: Iterable[tuple[int, int, int, float]]) -> set[int]:
-    """The states from which a goal is reachable."""
-    before = defaultdict(list)
-    for source, _, target, _ in arcs:
-        before[target].append(source)
-    found = list(goals)
-    seen = set(found)
-    for state in found:
-        new = [source for source in before[state] if source not in seen]
-        seen.update(new)
-        found.extend(dict.fromkeys(new))
-    return seen
-
-
-def determinize(automaton: Automaton) -> Parts:
+def determinize(automaton: Automaton) -> Table:
     """Subset construction: the sets of states that a labeling can reach."""
     if automaton.is_weighted:
         raise AutomatonError("a weighted automaton that is not deterministic cannot be determinized in general")
@@ -238,59 +222,3 @@ def determinize(automaton: Automaton) -> Parts:
         follow,
         lambda states: NEVER if final.isdisjoint(states) else ALWAYS,
     )
-
-
-def minimize(automaton: Automaton) -> Parts:
-    """Merge equivalent states of a deterministic automaton (Hopcroft's refinement)."""
-    parts = trim(automaton)
-    blocks = _coarsest_partition(parts)
-    final = {blocks[state]: weight for state, weight in parts.final.items()}
-    arcs: dict[int, dict[int, tuple[int, float]]] = defaultdict(dict)
-    for source, symbol, target, weight in parts.arcs:
-        arcs[blocks[source]][symbol] = (blocks[target], weight)
-    return explore(
-        parts.num_symbols,
-        {blocks[state]: weight for state, weight in parts.start.items()},
-        lambda block: ((symbol, *step) for symbol, step in sorted(arcs[block].items())),
-        lambda block: final.get(block, NEVER),
-    )
-
-
-def _coarsest_partition(parts: Parts) -> list[int]:
-    """The block of each state, shared if equal final weights follow equal symbols and weights."""
-    letters: dict[tuple[int, float], int] = {}
-    incoming: list[list[tuple[int, int]]] = [[] for _ in range(parts.num_states)]
-    for source, symbol, target, weight in parts.arcs:
-        incoming[target].append((letters.setdefault((symbol, weight), len(letters)), source))
-    blocks: dict[float, int] = {}
-    block_of = [blocks.setdefault(parts.final.get(state, NEVER), len(blocks)) for state in range(parts.num_states)]
-    members: list[set[int]] = [set() for _ in blocks]
-    for state, block in enumerate(block_of):
-        members[block].add(state)
-    waiting = list(range(len(members)))
-    while waiting:
-        splitter = list(members[waiting.pop()])
-        for sources in _grouped((letter, source) for target in splitter for letter, source in incoming[target]):
-            for inside in _grouped((block_of[source], source) for source in sources):
-                _split(inside, block_of, members, waiting)
-    return block_of
-
-
-def _grouped(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
-    groups = defaultdict(list)
-    for key, value in pairs:
-        groups[key].append(value)
-    return list(groups.values())
-
-
-def _split(inside: list[int], block_of: list[int], members: list[set[int]], waiting: list[int]) -> None:
-    """Cut a block into the states `inside` and the rest; the smaller part joins the queue."""
-    old = members[block_of[inside[0]]]
-    if len(inside) == len(old):
-        return
-    rest = old.difference(inside) if 2 * len(inside) > len(old) else set(inside)
-    old -= rest
-    for state in rest:
-        block_of[state] = len(members)
-    waiting.append(len(members))
-    members.append(rest)

@@ -49,7 +49,7 @@ def from_regex(pattern: str, num_symbols: int = 2, classes: Sequence[str] | None
     def final(left: frozenset[_Expression]) -> float:
         return ALWAYS if any(expression.nullable for expression in left) else NEVER
 
-    return Automaton(*explore(size, {frozenset([expression]): ALWAYS}, follow, final)).minimize()
+    return Automaton.from_table(explore(size, {frozenset([expression]): ALWAYS}, follow, final)).minimize()
 
 
 # Expressions. They are compared by identity, which is cheap; `_Derivatives` creates each of them only once.

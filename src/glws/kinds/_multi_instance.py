@@ -370,4 +370,4 @@ def _set_automaton(marks: tuple[int, ...], flip: tuple[float, float]) -> Automat
     def final(seen: int) -> float:
         return math.fsum(table[number][(seen >> number) & 1] for number in range(len(marks)))
 
-    return Automaton(*explore(len(marks), {0: 0.0}, follow, final))
+    return Automaton.from_table(explore(len(marks), {0: 0.0}, follow, final))

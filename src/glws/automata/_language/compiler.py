@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from fractions import Fraction
 from math import comb
@@ -10,6 +11,7 @@ from typing import NamedTuple, TypeVar
 
 from glws.automata._automaton import Automaton
 from glws.automata._builders import anything, nothing
+from glws.automata._disk import WORTHWHILE, digest, find, keep
 from glws.automata._explore import STATE_BUDGET, explore_steps, state_budget
 from glws.automata._language.parser import RESERVED, parse
 from glws.automata._language.temporal import excess, temporal_parts
@@ -28,6 +30,7 @@ from glws.automata._language.tree import (
     Label,
     Linear,
     Not,
+    Number,
     Or,
     Ordered,
     Pattern,
@@ -43,8 +46,10 @@ from glws.automata._language.tree import (
     substitute,
     truth,
 )
+from glws.automata._operations import inverted, product
 from glws.automata._pointing import TextError
 from glws.automata._regex import from_regex
+from glws.automata._tables import Table, minimized
 from glws.errors import ConstraintError, StateBudgetError
 
 
@@ -85,6 +90,8 @@ def constraint(
     length of the group: they need `length=`. It replaces `length` and negative indices. The result then holds for
     labelings of that length; it is not restricted to them.
 
+    What takes long to compile is remembered on disk: in the folder `GLWS_CACHE` (empty: nowhere), else `~/.cache/glws`.
+
     An invalid text, or one whose automaton needs more than `max_states` states during construction, raises
     `ConstraintError`: what is wrong, the text, and a caret under the place.
 
@@ -105,9 +112,17 @@ def constraint(
     classes = classes if isinstance(classes, Sequence) else index(classes)
     length = None if length is None else index(length)
     _check_arguments(classes, length)
-    formula = parse(text, classes, length, _tables(values or {}, classes))
+    tables = _tables(values or {}, classes)
+    key = digest(text, classes if isinstance(classes, int) else list(classes), length, max_states, tables)
+    if stored := find(key):
+        return Automaton.from_table(stored)
+    began = time.perf_counter()
+    formula = parse(text, classes, length, tables)
     with state_budget(max_states):
-        return _Compiler(text, classes, max_states).language(formula, True)
+        language = _Compiler(text, classes, max_states).language(formula, True)
+    if time.perf_counter() - began > WORTHWHILE:
+        keep(key, language.table)
+    return language
 
 
 def _check_arguments(classes: int | Sequence[str], length: int | None) -> None:
@@ -132,13 +147,23 @@ def _tables(values: Mapping[str, Sequence[float]], classes: int | Sequence[str])
         if len(table) != number:
             raise ConstraintError(f"values {name!r}: expected one for each of {number} classes, found {len(table)}")
         try:
-            tables[name] = tuple(Fraction(str(value)) for value in table)
+            tables[name] = tuple(_exact(value) for value in table)
         except ValueError:
             raise ConstraintError(f"values {name!r}: expected finite numbers, found {list(table)}") from None
     return tables
 
 
+def _exact(value: float) -> Number:
+    number = Fraction(str(value))
+    return int(number) if number.denominator == 1 else number
+
+
 Memo = TypeVar("Memo", bound=Hashable)
+
+
+MAX_REMEMBERED, MAX_ARCS = 2_000, 20_000
+"""Formulas whose automata are remembered for other texts, and the most arcs of these."""
+_compiled: dict[tuple[object, ...], Automaton] = {}
 
 
 class _Memory(NamedTuple):
@@ -155,24 +180,29 @@ class _Compiler:
 
     def __init__(self, text: str, classes: int | Sequence[str], max_states: int) -> None:
         self.text = text
-        self.names = None if isinstance(classes, int) else classes
+        self.names = None if isinstance(classes, int) else tuple(classes)
         self.num_classes = classes if isinstance(classes, int) else len(classes)
         self.max_states = max_states
-        self.done: dict[tuple[Formula, bool], Automaton] = {}
+        self.about = (self.num_classes, self.names, max_states)
 
     def language(self, formula: Formula, wanted: bool) -> Automaton:
         """The labelings of which the formula is true (`wanted`) or false; undefined ones are in neither."""
-        key = (formula, wanted)
-        if key not in self.done:
+        key = (formula, wanted, *self.about)
+        language = _compiled.get(key)
+        if language is None:
             try:
-                self.done[key] = self._built(formula, wanted)
+                language = self._built(formula, wanted)
             except StateBudgetError as error:
                 message = (
                     f"this needs more than {self.max_states:,} states; "
                     "simplify it, give length= if it counts from the end, or raise max_states"
                 )
                 raise TextError(message, self.text, formula.column) from error
-        return self.done[key]
+            if len(_compiled) >= MAX_REMEMBERED:
+                _compiled.clear()
+            if len(language.sources) <= MAX_ARCS:
+                _compiled[key] = language
+        return language
 
     def _built(self, formula: Formula, wanted: bool) -> Automaton:
         if isinstance(formula, Constant):
@@ -185,7 +215,7 @@ class _Compiler:
         if isinstance(formula, Choice):
             return self._choice(formula, wanted)
         if isinstance(formula, Counting):
-            return Automaton(*total_parts(formula, wanted, self.num_classes)).minimize()
+            return _least(total_parts(formula, wanted, self.num_classes))
         if isinstance(formula, Temporal | Ordered | Distinct):
             return self._defined(formula) if wanted else (~self.language(formula, True)).minimize()
         if isinstance(formula, Pattern):
@@ -209,7 +239,7 @@ class _Compiler:
         if isinstance(formula, Temporal):
             if problem := excess(formula):
                 raise TextError(f"{problem} are too many for one formula; split it", self.text, formula.column)
-            return Automaton(*temporal_parts(formula, self.num_classes)).minimize()
+            return _least(temporal_parts(formula, self.num_classes))
         if isinstance(formula, Distinct):
             self._check_distinct(formula)
             return self._along(formula.span, frozenset[int](), _unseen)
@@ -242,7 +272,7 @@ class _Compiler:
             after = read(memo, symbol) if position in span else memo
             return None if after is None else (clock.at(position + 1), after)
 
-        return Automaton(*explore_steps(self.num_classes, (0, start), step, lambda state: True)).minimize()
+        return _least(explore_steps(self.num_classes, (0, start), step, lambda state: True))
 
     def _pattern(self, formula: Pattern, wanted: bool) -> Automaton:
         try:
@@ -274,7 +304,7 @@ class _Compiler:
         return _union([case(value) for value in (*range(self.num_classes), None)])
 
     def _shorter_than(self, length: int) -> Formula:
-        return Counting(Linear(Fraction(0), ((WHOLE, (Fraction(1),) * self.num_classes),)), "<", Fraction(length))
+        return Counting(Linear(0, ((WHOLE, (1,) * self.num_classes),)), "<", length)
 
     def _mirrored(self, formula: Formula, indices: list[int], wanted: bool) -> Automaton:
         """The reversed labelings of those that satisfy a formula with indices from the end."""
@@ -305,7 +335,7 @@ class _Compiler:
         parts = explore_steps(
             self.num_classes, start, step, lambda state: state if isinstance(state, bool) else verdict(state[1])
         )
-        return Automaton(*parts).minimize()
+        return _least(parts)
 
     def _quantified(self, formula: Quantified, indices: list[int], wanted: bool) -> Automaton:
         """Evaluate each label as soon as the labels at the indices are read."""
@@ -331,7 +361,7 @@ class _Compiler:
             return _Memory(clock.at(after.position), found, frozenset(), holds) if holds or not every else None
 
         start = _Memory(0, (), frozenset(), every)
-        return Automaton(*explore_steps(self.num_classes, start, step, verdict)).minimize()
+        return _least(explore_steps(self.num_classes, start, step, verdict))
 
 
 def _unseen(seen: frozenset[int], symbol: int) -> frozenset[int] | None:
@@ -345,12 +375,20 @@ def _read(term: Position | Extreme, before: int | None, symbol: int) -> int:
     return max(before, symbol) if term.largest else min(before, symbol)
 
 
+def _least(explored: Table) -> Automaton:
+    return Automaton.from_table(minimized(explored, is_explored=True))
+
+
 def _intersection(languages: list[Automaton]) -> Automaton:
-    return _pairwise(lambda left, right: (left & right).minimize(), languages)
+    return _pairwise(lambda left, right: _least(product(left.table, right.table)), languages)
 
 
 def _union(languages: list[Automaton]) -> Automaton:
-    return _pairwise(lambda left, right: (left | right).minimize(), languages)
+    def joined(left: Automaton, right: Automaton) -> Automaton:
+        neither = product(inverted(left.table), inverted(right.table))
+        return Automaton.from_table(minimized(inverted(neither)))
+
+    return _pairwise(joined, languages)
 
 
 def _pairwise(operation: Callable[[Automaton, Automaton], Automaton], languages: list[Automaton]) -> Automaton:

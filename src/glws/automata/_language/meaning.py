@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 from glws._messages import nearest
 from glws.automata._language.tree import (
@@ -20,6 +19,7 @@ from glws.automata._language.tree import (
     Linear,
     Member,
     Not,
+    Number,
     Or,
     Position,
     Relation,
@@ -58,7 +58,7 @@ class Remainder:
     """A number modulo another."""
 
     number: Linear
-    modulus: Fraction
+    modulus: Number
 
 
 Value = Linear | Remainder | Series | Label | Formula | Members
@@ -77,7 +77,7 @@ class Meaning:
         self.num_classes = classes if isinstance(classes, int) else len(classes)
         self.length = length
         self.values = values
-        self.class_numbers = tuple(Fraction(number) for number in range(self.num_classes))
+        self.class_numbers = tuple(range(self.num_classes))
 
     def link(self, left: Placed, operator: str, right: Placed) -> Formula:
         """One comparison; numbers compared with labels are classes."""
@@ -122,17 +122,17 @@ class Meaning:
 
         In a group of known length, all labels may weigh more alike.
         """
-        number = left.plus(right.times(Fraction(-1)))
+        number = left.plus(right.times(-1))
         open_weights = [weight for span, weights in number.terms if span.stop is None for weight in weights]
         if open_weights and max(open_weights) <= 0:
-            number, operator = number.times(Fraction(-1)), MIRRORED[operator]
+            number, operator = number.times(-1), MIRRORED[operator]
         elif open_weights and min(open_weights) < 0:
             if self.length is None:
                 message = f"comparing counts with each other or with a share of 'length' {NEEDS_LENGTH}"
                 raise self.error(message, column)
             least = min(open_weights)
             number = number.plus(Linear(least * self.length, ((WHOLE, (-least,) * self.num_classes),)))
-        return Counting(number, operator, Fraction(0), None, column)
+        return Counting(number, operator, 0, None, column)
 
     # Slices, and what is computed of them
 
@@ -171,7 +171,7 @@ class Meaning:
     def total(self, value: Value, word: str, column: int) -> Linear:
         """The sum over y, over a table of values, or over a slice of either."""
         series = self._series(value, word, column)
-        return Linear(Fraction(0)).plus(Linear(Fraction(0), ((series.labels.span, series.weights),)))
+        return Linear(0).plus(Linear(0, ((series.labels.span, series.weights),)))
 
     def written(self, value: Value, base: int | None, column: int) -> Linear:
         """The number whose digits are the labels of a slice, the highest first."""
@@ -182,21 +182,21 @@ class Meaning:
         places = every.span.within(self.length or 0) if stop is None else every.span.within(stop)
         if len(places) > MAX_DIGITS:
             raise self.error(f"a number of {len(places):,} digits; at most {MAX_DIGITS:,} are read", column)
-        number = Linear(Fraction(0), needs=max(every.needs, places[-1] + 1 if places else 0))
-        power = Fraction(1)
+        number = Linear(0, needs=max(every.needs, places[-1] + 1 if places else 0))
+        power = 1
         for place in places if every.backward else reversed(places):
-            digit = Linear(Fraction(0), ((Span(place, place + 1), series.weights),))
+            digit = Linear(0, ((Span(place, place + 1), series.weights),))
             number, power = number.plus(digit.times(power)), power * (base or self.num_classes)
         return number
 
     def worth(self, label: Position | ClassLabel, weights: Weights, column: int) -> Linear:
         """What one label is worth, as a number."""
         if isinstance(label, ClassLabel):
-            return Linear(Fraction(0), needs=(self.length or 0) + 1)
+            return Linear(0, needs=(self.length or 0) + 1)
         if label.index < 0:
             raise self.error(f"computing with a label that is counted from the end {NEEDS_LENGTH}", column)
-        here = Linear(Fraction(0), ((Span(label.index, label.index + 1), weights),), label.index + 1)
-        return Linear(Fraction(0)).plus(here)
+        here = Linear(0, ((Span(label.index, label.index + 1), weights),), label.index + 1)
+        return Linear(0).plus(here)
 
     def _series(self, value: Value, word: str, column: int) -> Series:
         if isinstance(value, Series):
@@ -226,7 +226,7 @@ class Meaning:
             raise self.error("expected a class, found a count; a class can only be compared with a class", column)
         return ClassLabel(self._class_number(number.constant, column))
 
-    def _class_number(self, number: Fraction, column: int) -> int:
+    def _class_number(self, number: Number, column: int) -> int:
         if number.denominator != 1:
             raise self.error(f"a class must be a whole number, found {float(number)}", column)
         if 0 <= number < self.num_classes:
@@ -253,7 +253,7 @@ class Meaning:
             return value
         raise self.error("expected a condition; compare this with something, as in count(1) == 2", column)
 
-    def plain(self, number: Fraction) -> Linear:
+    def plain(self, number: Number) -> Linear:
         """A number that does not depend on the labels."""
         return Linear(number)
 

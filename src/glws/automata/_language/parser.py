@@ -177,7 +177,7 @@ class _Parser:
         left, place = self.meaning.number(value, column), self._token.column
         right = self.meaning.number(self._expression(level + 1), place)
         if sign.text in "+-":
-            return left.plus(right.times(Fraction(1 if sign.text == "+" else -1)))
+            return left.plus(right.times(1 if sign.text == "+" else -1))
         if sign.text == "/":
             return left.times(1 / self._divisor(right, place))
         if sign.text == "%":
@@ -191,7 +191,7 @@ class _Parser:
             raise self._error(f"a divisor must be a number; dividing by 'length' {NEEDS_LENGTH}", column)
         if not value.constant:
             raise self._error("division by zero", column)
-        return value.constant
+        return Fraction(value.constant)
 
     def _remainder(self, number: Linear, modulus: Fraction, column: int) -> Linear | Remainder:
         if modulus < 0:
@@ -213,7 +213,7 @@ class _Parser:
     def _operand(self) -> Value:
         token = self._advance()
         if token.type == "number":
-            return self.meaning.plain(Fraction(token.text))
+            return self.meaning.plain(int(token.text) if token.text.isdecimal() else Fraction(token.text))
         if token.type == "quoted":
             return self.meaning.named(token.text[1:-1], token.column)
         if token.type == "name":
@@ -240,8 +240,8 @@ class _Parser:
             word = "previous" if token.text == "first" else "next"
             return Not(Temporal(word, (Constant(True),), token.column), token.column)
         if token.text == "length":
-            one = Linear(Fraction(0), ((WHOLE, (Fraction(1),) * self.meaning.num_classes),))
-            return one if self.meaning.length is None else self.meaning.plain(Fraction(self.meaning.length))
+            one = Linear(0, ((WHOLE, (1,) * self.meaning.num_classes),))
+            return one if self.meaning.length is None else self.meaning.plain(self.meaning.length)
         if token.text == "y" or token.text in self.meaning.values:
             return self._series(token)
         if token.text in _LEVELS or token.text == "else":
@@ -384,8 +384,8 @@ class _Parser:
     def _counted(self, token: Token, value: Value, column: int) -> Linear | Formula:
         classes = self.meaning.classes(value, column)
         span = self.meaning.span(value, token.text, column) if isinstance(value, Formula) else WHOLE
-        weights = tuple(Fraction(number in classes) for number in range(self.meaning.num_classes))
-        count = self.meaning.plain(Fraction(0)).plus(Linear(Fraction(0), ((span, weights),)))
+        weights = tuple(int(number in classes) for number in range(self.meaning.num_classes))
+        count = self.meaning.plain(0).plus(Linear(0, ((span, weights),)))
         if token.text == "count":
             return count
         if self.meaning.length is None:

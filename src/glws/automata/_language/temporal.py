@@ -15,8 +15,9 @@ from functools import cache, reduce
 import numpy as np
 import numpy.typing as npt
 
-from glws.automata._explore import ALWAYS, NEVER, Parts, explore
+from glws.automata._explore import ALWAYS, NEVER, explore
 from glws.automata._language.tree import And, Choice, Constant, Formula, Not, Or, Temporal, nodes, parts_of, truth
+from glws.automata._tables import Table
 
 FUTURE = ("always", "eventually", "next", "until")
 MAX_FUTURE, MAX_PAST = 12, 14
@@ -31,7 +32,7 @@ _FIRST = Not(Temporal("previous", (Constant(True),)))
 _LAST = Not(Temporal("next", (Constant(True),)))
 
 
-def temporal_parts(formula: Temporal, num_classes: int) -> Parts:
+def temporal_parts(formula: Temporal, num_classes: int) -> Table:
     """The labelings of which the formula is true: at the first label, or at the last where its operator looks back."""
     return _Tableau(_anchored(formula), num_classes).parts()
 
@@ -75,7 +76,7 @@ class _Tableau:
         self.remembered = [self._noted(node) for node in self.past]
         self.settle = cache(self._settle)
 
-    def parts(self) -> Parts:
+    def parts(self) -> Table:
         """The deterministic machine."""
         before = sum(1 << number for number, node in enumerate(self.past) if node.word == "historically")
         at_end = sum(1 << number for number, node in enumerate(self.future) if node.word == "always")

@@ -8,28 +8,33 @@ highest digit first a difference that can still be made up for.
 
 from __future__ import annotations
 
-from fractions import Fraction
+from functools import lru_cache
 from math import gcd, lcm
 from typing import NamedTuple
 
-from glws.automata._explore import Parts, check_budget, explore_steps
+from glws.automata._explore import check_budget, explore_rows, explore_steps
 from glws.automata._language.tree import COMPARISONS, Clock, Counting, Linear
+from glws.automata._tables import Table as Language
 
-Table = list[tuple[int, ...]]
+Table = tuple[tuple[int, ...], ...]
+MAX_ROWS = 100_000
+"""States that are remembered for texts with another bound."""
 
 
-def total_parts(formula: Counting, wanted: bool, num_classes: int) -> Parts:
+def total_parts(formula: Counting, wanted: bool, num_classes: int) -> Language:
     """The labelings of which the comparison is true (`wanted`), or false."""
     number = formula.number
     clock = Clock.of([span for span, _ in number.terms], number.needs)
     check_budget(clock.first + clock.period)
     weights = [weight for _, weights in number.terms for weight in weights]
-    known = (number.constant, formula.bound, formula.modulus or Fraction(1), *weights)
+    known = (number.constant, formula.bound, formula.modulus or 1, *weights)
     scale = lcm(*(value.denominator for value in known))
     start, bound, modulus, *_ = (int(value * scale) for value in known)
     table = _scaled(number, clock, scale, num_classes)
     if formula.modulus is None:
-        return _Missing(table, clock, number.needs, formula.operator, bound - start, wanted).parts(num_classes)
+        operator, least = formula.operator, bound - start - (formula.operator in ("<", ">="))
+        is_wanted = wanted is (operator in ("==", "<=", "<"))
+        return _machine(table, clock, number.needs, operator in ("==", "!="), is_wanted).language(least)
 
     def step(state: tuple[int, int], symbol: int) -> tuple[int, int]:
         return clock.at(state[0] + 1), (state[1] + table[state[0]][symbol]) % modulus
@@ -46,7 +51,7 @@ def _scaled(number: Linear, clock: Clock, scale: int, num_classes: int) -> Table
     for position in range(clock.first + clock.period):
         present = [weights for span, weights in number.terms if position in span]
         rows.append(tuple(sum(int(weights[label] * scale) for weights in present) for label in range(num_classes)))
-    return rows
+    return tuple(rows)
 
 
 class _Rest(NamedTuple):
@@ -57,29 +62,25 @@ class _Rest(NamedTuple):
     gap: int
 
 
-class _State(NamedTuple):
-    """Before the label at a position: what is still missing to the bound; None once the comparison is decided."""
-
-    position: int
-    missing: int | None
+State = tuple[int, int | None]
+"""Before the label at a position: what is still missing to the bound; None once the comparison is decided."""
 
 
 class _Missing:
-    """Compares sums by == or <=, to which the others come down."""
+    """Compares sums by == or <=, to which the others come down. One machine serves every bound."""
 
-    def __init__(self, table: Table, clock: Clock, needs: int, operator: str, bound: int, wanted: bool) -> None:
+    def __init__(self, table: Table, clock: Clock, needs: int, is_equal: bool, wanted: bool) -> None:
         self.table, self.clock, self.needs = table, clock, needs
-        self.is_equal = operator in ("==", "!=")
-        self.wanted = wanted is (operator in ("==", "<=", "<"))
-        self.bound = bound - 1 if operator in ("<", ">=") else bound
+        self.is_equal, self.wanted = is_equal, wanted
         self.rests = self._all_rests()
+        self.rows: dict[State, list[State | None]] = {}
 
-    def parts(self, num_classes: int) -> Parts:
-        """The machine."""
-        start = self._judged(0, self.bound)
+    def language(self, bound: int) -> Language:
+        """The machine for a bound."""
+        num_classes, start = len(self.table[0]), self._judged(0, bound)
         if start is None:
-            return explore_steps(num_classes, 0, lambda state, symbol: None, lambda state: False)
-        return explore_steps(num_classes, start, self._step, self._accept)
+            return explore_rows(num_classes, (0, 0), lambda state: [None] * num_classes, lambda state: False)
+        return explore_rows(num_classes, start, self._row, self._accept)
 
     def _all_rests(self) -> list[_Rest]:
         """By position, from the last one back; beyond the clock any number of labels may come, or none."""
@@ -95,13 +96,23 @@ class _Missing:
             rests[position] = rest = _Rest(low, high, gap)
         return rests
 
-    def _step(self, state: _State, symbol: int) -> _State | None:
-        position = self.clock.at(state.position + 1)
-        if state.missing is None:
-            return state if state.position >= self.needs else _State(position, None)
-        return self._judged(position, state.missing - self.table[state.position][symbol])
+    def _row(self, state: State) -> list[State | None]:
+        """The state after each label."""
+        row = self.rows.get(state)
+        if row is None:
+            position, missing = state
+            worths, after = self.table[position], self.clock.at(position + 1)
+            if missing is None:
+                row = [state if position >= self.needs else (after, None)] * len(worths)
+            else:
+                known = {worth: self._judged(after, missing - worth) for worth in set(worths)}
+                row = [known[worth] for worth in worths]
+            if len(self.rows) >= MAX_ROWS:
+                self.rows.clear()
+            self.rows[state] = row
+        return row
 
-    def _judged(self, position: int, missing: int) -> _State | None:
+    def _judged(self, position: int, missing: int) -> State | None:
         """The state in which so much is missing; None where it is decided against what is wanted."""
         low, high, gap = self.rests[position]
         if self.is_equal:
@@ -112,12 +123,17 @@ class _Missing:
             verdict = False if missing < low else True if high is not None and missing >= high else None
             missing -= (missing - low) % (gap or 1)
         if verdict is None:
-            return _State(position, missing)
-        return _State(min(position, self.needs), None) if verdict is self.wanted else None
+            return position, missing
+        return (min(position, self.needs), None) if verdict is self.wanted else None
 
-    def _accept(self, state: _State) -> bool:
-        if state.position < self.needs:
+    def _accept(self, state: State) -> bool:
+        position, missing = state
+        if position < self.needs:
             return False
-        if state.missing is None:
+        if missing is None:
             return True
-        return (state.missing == 0 if self.is_equal else state.missing >= 0) is self.wanted
+        return (missing == 0 if self.is_equal else missing >= 0) is self.wanted
+
+
+_machine = lru_cache(maxsize=64)(_Missing)
+"""Texts that differ in the bound only share what was found out about their states."""

@@ -14,7 +14,10 @@ from fractions import Fraction
 from math import lcm
 from typing import NamedTuple
 
-COMPARISONS: dict[str, Callable[[Fraction | int, Fraction | int], bool]] = {
+Number = int | Fraction
+"""Whole numbers are int: that is faster."""
+
+COMPARISONS: dict[str, Callable[[Number, Number], bool]] = {
     "==": operators.eq,
     "!=": operators.ne,
     "<": operators.lt,
@@ -70,7 +73,7 @@ class Clock(NamedTuple):
 
 # Terms
 
-Weights = tuple[Fraction, ...]
+Weights = tuple[Number, ...]
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ class Linear:
     A count has weight 1 for what it counts. A number that needs more labels than there are is undefined.
     """
 
-    constant: Fraction
+    constant: Number
     terms: tuple[tuple[Span, Weights], ...] = ()
     needs: int = 0
 
@@ -93,12 +96,12 @@ class Linear:
         """The sum."""
         terms = dict(self.terms)
         for span, weights in other.terms:
-            before = terms.get(span, (Fraction(0),) * len(weights))
+            before = terms.get(span, (0,) * len(weights))
             terms[span] = tuple(mine + its for mine, its in zip(before, weights, strict=True))
         kept = tuple((span, weights) for span, weights in terms.items() if any(weights))
         return Linear(self.constant + other.constant, kept, max(self.needs, other.needs))
 
-    def times(self, factor: Fraction) -> Linear:
+    def times(self, factor: Number) -> Linear:
         """The multiple."""
         terms = tuple((span, tuple(weight * factor for weight in weights)) for span, weights in self.terms if factor)
         return Linear(self.constant * factor, terms, self.needs)
@@ -195,8 +198,8 @@ class Counting:
 
     number: Linear
     operator: str
-    bound: Fraction
-    modulus: Fraction | None = None
+    bound: Number
+    modulus: Number | None = None
     column: int = field(default=0, compare=False)
 
 

@@ -113,7 +113,7 @@ class JointCounts(AbstractForm):
         def step(left: tuple[int, ...], symbol: int) -> tuple[int, ...] | None:
             return (*left[:symbol], left[symbol] - 1, *left[symbol + 1 :]) if left[symbol] else None
 
-        return Automaton(*explore_steps(len(start), start, step, lambda left: not any(left)))
+        return Automaton.from_table(explore_steps(len(start), start, step, lambda left: not any(left)))
 
     def is_capturable(self, device: torch.device) -> bool:
         """Whether one kernel launch computes the exact answer."""
@@ -194,7 +194,7 @@ class PresenceSet(AbstractForm):
         def step(seen: frozenset[int], symbol: int) -> frozenset[int] | None:
             return seen | {symbol} if symbol in wanted else None
 
-        return Automaton(*explore_steps(self.present.shape[1], empty, step, lambda seen: seen == wanted))
+        return Automaton.from_table(explore_steps(self.present.shape[1], empty, step, lambda seen: seen == wanted))
 
 
 def _entropy(form: AbstractForm, potentials: Tensor, lengths: Tensor) -> Float[Tensor, "groups"]:
