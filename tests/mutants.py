@@ -143,12 +143,17 @@ ENGINE = [
         "lambda states: NEVER if final.isdisjoint(states) else ALWAYS",
         "lambda states: ALWAYS if states and states <= final else NEVER",
     ),
-    Mutant("complement is not completed", "automata/_operations.py", "arcs.get(symbol, -1)", "arcs.get(symbol, state)"),
+    Mutant(
+        "complement is not completed",
+        "automata/_operations.py",
+        "targets = np.full((size + 1, table.num_symbols), size)",
+        "targets = np.full((size + 1, table.num_symbols), -1)",
+    ),
     Mutant(
         "minimization merges states with different futures",
-        "automata/_operations.py",
-        "        for sources in _grouped((letter, source)",
-        "        for sources in _grouped((0, source)",
+        "automata/_tables.py",
+        "after[source].append((symbol, weight, block[target]))",
+        "after[source].append((0, weight, block[target]))",
     ),
     Mutant(
         "at least m needs one more",
