@@ -164,8 +164,13 @@ def _print_config(config: ExperimentConfig) -> None:
 
 def _start(config: ExperimentConfig, folder: Path | None, allow_code: bool) -> None:
     from glws.experiment import Experiment
-    from glws.training import joined_world
+    from glws.training import RunFolder, continues, joined_world
 
+    if continues(folder):
+        assert folder is not None
+        if not RunFolder.open(folder).is_finished:
+            _go_on(folder, allow_code, changed_data=False)
+        return
     with joined_world(config.training.timeout) as world:
         experiment = Experiment.of(config, world, allow_code)
         _try_views(experiment)

@@ -29,6 +29,7 @@ from glws.training._observer import Observer as Observer
 from glws.training._observer import TensorBoardMirror as TensorBoardMirror
 from glws.training._order import Order as Order
 from glws.training._predictor import Predictor as Predictor
+from glws.training._restarts import continues as continues
 from glws.training._run_folder import RunFolder as RunFolder
 from glws.training._stack import Stack as Stack
 from glws.training._stack import StackOptions as StackOptions

@@ -384,7 +384,16 @@ def environment(command: Sequence[str] | None = None) -> dict[str, Json]:
     """
     versions: dict[str, Json] = {"glws": __version__, "python": platform.python_version()}
     versions |= {name: _version(name) for name in PACKAGES}
-    return {"versions": versions, "git": git_state(), "command": list(sys.argv if command is None else command)}
+    job = job_of_processes()
+    used: Json = list(sys.argv if command is None else command)
+    known: dict[str, Json] = {} if job is None else {"job": job}
+    return {"versions": versions, "git": git_state(), "command": used, **known}
+
+
+def job_of_processes() -> str | None:
+    """The name that `torchrun` gives to its job, None if it has none of its own."""
+    name = os.environ.get("TORCHELASTIC_RUN_ID", "none")
+    return None if name == "none" else name
 
 
 def git_state() -> Json:

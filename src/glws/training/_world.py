@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch import distributed as dist
+from torch.distributed.rendezvous import rendezvous
 
 from glws._messages import one_line
 from glws.errors import ConfigError, RunError
@@ -167,11 +168,23 @@ def join_world(timeout: float = TIMEOUT) -> World:
         _bind_defaults()
         try:
             backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-            dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
+            store, rank, size = next(rendezvous("env://", timeout=timedelta(seconds=timeout)))
+            own = dist.PrefixStore(_life(), store)  # type: ignore[attr-defined]
+            dist.init_process_group(backend, store=own, rank=rank, world_size=size, timeout=timedelta(seconds=timeout))
         except (RuntimeError, ValueError) as error:
             reason = one_line(error)
             raise ConfigError(f"cannot join the other processes: {reason}; start them with torchrun") from error
     return World(dist.get_rank(), dist.get_world_size())
+
+
+def _life() -> str:
+    """What the processes of this start have in common, and those of an earlier start of the same job have not.
+
+    They would find the addresses of processes that are gone: torchrun keeps its store when it restarts them. On several
+    machines the number of restarts may differ; there torchrun must open a new store (docs/training.md).
+    """
+    is_one_machine = os.environ.get("GROUP_WORLD_SIZE", "1") == "1"
+    return f"glws {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0') if is_one_machine else ''}"
 
 
 def _bind_defaults() -> None:
