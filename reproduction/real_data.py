@@ -71,7 +71,7 @@ def _ours(problem: Problem, options: dict[str, Any], seed: int) -> dict[str, Any
         "score": score(problem, table),
         "calibration_error": _calibration_error(table, problem.test_labels),
     }
-    if model.auto_ is not None:
+    if hasattr(model, "candidates_"):
         found["chosen"] = [[one.name, round(one.weight, 3)] for one in model.candidates_ if one.weight > 0]
     return found
 

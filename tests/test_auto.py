@@ -10,13 +10,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from glws import WeakClassifier
-from glws.data import Groups, scaling_of
-from glws.estimator import _auto as auto
-from glws.estimator._auto_models import Rows, class_order, tree_families
+from glws.data import Groups
 from glws.kinds import Labels, PairSimilarity, Proportions, Unlabeled
 from glws.selection import WeakLabels, folds_of, log_mixture, mixture_weights, weak_fit, with_mean
 from glws.training import StackOptions, stack_log_probs, train_stack
+from glws.training import _mixture_search as auto
 from glws.training import _stack as stack_module
+from glws.training._mixture import class_order, squashed
+from glws.training._trees import tree_families
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -43,7 +44,7 @@ def test_a_linear_stack_on_labels_is_logistic_regression() -> None:
     expected = LogisticRegression(C=np.inf).fit(x, labels).predict_log_proba(x)
     for member in stack_log_probs(stack, torch.tensor(x).float()):
         np.testing.assert_allclose(member, expected, atol=0.02)
-    alone = stack_log_probs(stack.member(1), torch.tensor(x).float())[0]
+    alone = stack_log_probs(stack.members([1]), torch.tensor(x).float())[0]
     np.testing.assert_array_equal(alone, stack_log_probs(stack, torch.tensor(x).float())[1])
 
 
@@ -62,10 +63,9 @@ def test_a_member_never_sees_its_held_out_groups() -> None:
 
 
 def test_squashed_features_are_bounded_and_keep_their_order() -> None:
-    x = np.array([[-1e6], [0.0], [1.0], [1e6]])
-    values = Rows.of(x, scaling_of(x, x[0], 4)).squashed[:, 0]
+    values = squashed(torch.tensor([-1e6, 0.0, 1.0, 1e6]))
     assert bool((values.diff() > 0).all())
-    assert float(Rows.of(x, None).squashed.abs().max()) <= 5
+    assert float(values.abs().max()) <= 5
 
 
 # ------------------------------------------------------------ names, trees, mixtures
@@ -90,7 +90,7 @@ def test_trees_predict_probabilities_that_rule_nothing_out(num_classes: int) -> 
     x, _ = data(250)
     soft = np.eye(num_classes)[(x[:, 0] > 0.5).astype(int)]
     for family in tree_families(250, num_classes):
-        found = family.fit(x, soft, 0).log_probs(Rows.of(x, None))
+        found = family.fit(x, soft, 0)(torch.from_numpy(x)).numpy()
         np.testing.assert_allclose(np.exp(found).sum(1), 1)
         assert np.isfinite(found).all()
         assert (found.argmax(1) == soft.argmax(1)).mean() > 0.95
@@ -145,7 +145,7 @@ def test_the_default_learns_from_positives_and_keeps_the_class_prior(monkeypatch
     assert sum(candidate.weight for candidate in model.candidates_) == pytest.approx(1)
     scores = [candidate.score for candidate in model.candidates_]
     assert scores == sorted(scores, reverse=True)
-    assert not hasattr(model, "network_")
+    assert not hasattr(model, "loss_curve_")
 
 
 @pytest.mark.slow
@@ -163,6 +163,7 @@ def test_the_default_never_swaps_classes_that_a_prior_names(monkeypatch: pytest.
         assert (model.predict(x) == labels).mean() > 0.7
 
 
+@pytest.mark.filterwarnings("ignore:100.0% of the training instances")
 def test_a_single_bag_is_enough_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stack_module, "FEWEST_STEPS", 5)
     x, labels = data(30)
@@ -174,5 +175,5 @@ def test_a_single_bag_is_enough_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_option_of_the_training_means_one_network() -> None:
     x, labels = data(40)
     model = WeakClassifier(epochs=20, batch_size=10, random_state=0).fit(x, labels)
-    assert model.auto_ is None
+    assert not hasattr(model, "candidates_")
     assert type(model.network_.model).__name__ == "MLP"

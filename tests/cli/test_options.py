@@ -11,7 +11,7 @@ from glws.cli import COMMANDS as FUNCTIONS
 from glws.cli import application, run
 
 COMMANDS = {
-    "train": "CONFIG --data --kind --method --out --resume --changed-data --dry-run --allow-code",
+    "train": "CONFIG --data --kind --method --model --out --resume --changed-data --dry-run --allow-code",
     "predict": "RUN DATA --out --allow-code",
     "label": "RUN DATA --out --allow-code",
     "report": "RUN --out",

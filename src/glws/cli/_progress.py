@@ -18,10 +18,19 @@ def watching(console: Console, measure: str = "accuracy") -> Observer:
 
 
 def summary(row: Mapping[str, Any], measure: str) -> str:
-    """What an epoch came to, in a few numbers."""
+    """What an epoch or a candidate came to, in a few numbers."""
+    if row.get("score") is not None:
+        return f"{row['candidate']}: held-out score {row['score']:.4f}"
     bags = ("test_bag_accuracy", "test_bag_auc", "held_out_bag_accuracy")
     shown = ("loss", f"test_{measure}", "held_out_log_likelihood", *bags)
     return "  ".join(f"{name.replace('_', ' ')} {row[name]:.4g}" for name in shown if name in row)
+
+
+def _place(row: Mapping[str, Any]) -> str:
+    """Which epoch, or which of the models that are tried."""
+    if row.get("candidate") == "mixture":
+        return "mixture"
+    return f"{'candidate' if 'candidate' in row else 'epoch'} {row['epoch']}"
 
 
 class Bar(Observer):
@@ -49,7 +58,8 @@ class Bar(Observer):
 
     def epoch_ended(self, row: Mapping[str, float | int | str]) -> None:
         """The numbers change."""
-        self._progress.update(self._task, description=f"epoch {row['epoch']}  {summary(row, self._measure)}")
+        name = f"{_place(row)}  {summary(row, self._measure)}"
+        self._progress.update(self._task, description=name)
 
     def warned(self, message: str) -> None:
         """A line above the bar."""
@@ -69,9 +79,9 @@ class Lines(Observer):
     def epoch_ended(self, row: Mapping[str, float | int | str]) -> None:
         """A line, if it is time for one."""
         due = 10 * int(row["step"]) // max(self._num_steps, 1)
-        if due > self._told:
+        if due > self._told or "candidate" in row:
             self._told = due
-            self._console.print(f"epoch {row['epoch']}: {summary(row, self._measure)}", markup=False)
+            self._console.print(f"{_place(row)}: {summary(row, self._measure)}", markup=False)
 
     def warned(self, message: str) -> None:
         """A line."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from glws.experiment import Experiment, ExperimentConfig, Outcome
-    from glws.training import RunFolder, World
+    from glws.training import MixtureTraining, RunFolder, Training, World
 
 SIGNALED = 128
 SMALL_NETWORK = 1_000_000
@@ -45,6 +45,12 @@ def train(
     method: Annotated[
         str | None, typer.Option(metavar="NAME", help="How to learn (see glws methods). Default: glws.")
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The network: mlp, linear, resnet18, ... Default: chosen by weak labels or by shape."
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Where the run goes. Default: the next free runs/NAME-NUMBER.")
     ] = None,
@@ -57,7 +63,7 @@ def train(
 ) -> None:
     """Train a classifier from weak labels. Without arguments: label proportions on scikit-learn's digits."""
     words = config or []
-    shorthand = {"data": data, "kind": kind, "method": method}
+    shorthand = {"data": data, "kind": kind, "method": method, "model": model}
     if resume is not None:
         _refuse_with_resume(words, {**shorthand, "out": out, "dry-run": dry_run or None})
         _go_on(resume, allow_code, changed_data)
@@ -151,8 +157,7 @@ def _shorthand(given: Mapping[str, str | None]) -> list[str]:
         changes.append(f"data.{key}={json.dumps(name)}")
     if given["kind"] is not None:
         changes.append(f"data.setting={json.dumps(given['kind'])}")
-    if given["method"] is not None:
-        changes.append(f"method.name={json.dumps(given['method'])}")
+    changes += [f"{key}.name={json.dumps(given[key])}" for key in ("method", "model") if given[key] is not None]
     return changes
 
 
@@ -256,14 +261,25 @@ def _introduce(console: Console, experiment: Experiment) -> None:
     data, training = experiment.data, experiment.training
     for line in () if data.schema is None else data.schema.lines():
         console.print(line, markup=False)
-    weights = sum(weight.numel() for weight in training.model.parameters())
-    epochs, steps = counted(training.num_epochs, "epoch"), counted(training.order.steps_per_epoch, "step")
     held_out = "" if data.held_out is None else f"; {counted(len(data.held_out), 'group')} held out"
     console.print(f"training on {learned_from(data.train)}{held_out}; {len(data.classes)} classes", markup=False)
-    console.print(
+    console.print(_plan(training), markup=False)
+
+
+def _plan(training: Training | MixtureTraining) -> str:
+    """What is about to be trained."""
+    from glws._messages import counted
+    from glws.training import MixtureTraining
+
+    if isinstance(training, MixtureTraining):
+        return (
+            "choosing among linear models, small networks and trees by held-out weak labels (--model mlp: one network)"
+        )
+    weights = sum(weight.numel() for weight in training.model.parameters())
+    epochs, steps = counted(training.num_epochs, "epoch"), counted(training.order.steps_per_epoch, "step")
+    return (
         f"{type(training.method).__name__} trains {type(training.model).__name__} ({weights:,} weights) "
-        f"on {training.device} for {epochs} of {steps}",
-        markup=False,
+        f"on {training.device} for {epochs} of {steps}"
     )
 
 
@@ -276,13 +292,18 @@ def _bag_line(name: str, scores: Mapping[str, float], number: int) -> str:
 
 
 def _conclude(console: Console, experiment: Experiment, outcome: Outcome) -> None:
+    from glws.experiment import in_one_line
+
     found, lines = outcome.scores, []
+    if experiment.fitted.selection is not None:
+        lines.append(in_one_line(experiment.fitted.selection))
     if "bags" in found and experiment.data.test is not None and experiment.data.test.bags is not None:
         lines.append(_bag_line("test bags", found["bags"], len(experiment.data.test.bags)))
     if "accuracy" in found and experiment.data.test is not None:
         known = int((experiment.data.test.labels >= 0).sum())
         exact, balanced = found["accuracy"], found["balanced_accuracy"]
-        lines.append(f"test accuracy {exact:.1%} (balanced {balanced:.1%}) on {known:,} instances, last epoch")
+        when = ", last epoch" if experiment.fitted.selection is None else ""
+        lines.append(f"test accuracy {exact:.1%} (balanced {balanced:.1%}) on {known:,} instances{when}")
         if not experiment.names_are_identified:
             lines.append(f"matched accuracy {found['matched_accuracy']:.1%}: that after the best renaming of classes")
     elif "bags" not in found:

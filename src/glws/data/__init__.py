@@ -13,6 +13,7 @@ from glws.data._doctor import Finding as Finding
 from glws.data._doctor import examine as examine
 from glws.data._groups import Groups as Groups
 from glws.data._inputs import Inputs as Inputs
+from glws.data._inputs import NamedInstances as NamedInstances
 from glws.data._learnable import check_learnable as check_learnable
 from glws.data._scaling import Scaling as Scaling
 from glws.data._scaling import scaled as scaled

@@ -21,7 +21,6 @@ from glws._rules import Rule, either, nothing_or, one_of, switch, whole
 from glws.data import Groups, Scaling, Schema, check_learnable, is_frame, lost_values
 from glws.errors import ConfigError, DataError
 from glws.estimator import _bags as bags
-from glws.estimator._auto import AutoModel, AutoSearch
 from glws.estimator._features import (
     MixedRows,
     Standardizer,
@@ -29,9 +28,8 @@ from glws.estimator._features import (
     dense,
     for_starting_network,
     mixed_rows,
-    written_out,
 )
-from glws.estimator._network import MakeModel, NetworkLearner, decided, rows_for_network
+from glws.estimator._network import AUTO, MakeModel, NetworkLearner, decided, rows_for_network
 from glws.estimator._network import log_probs as network_log_probs
 from glws.estimator._posteriors import first_posterior, informed_rows, row_posterior
 from glws.estimator._soft_em import SoftEM, class_table, is_open, log_probs
@@ -45,13 +43,12 @@ from glws.estimator._targets import (
     kind_of,
 )
 from glws.estimator._tools import check_positive_unlabeled_tools, check_tools
-from glws.kinds import BagRule, PositiveUnlabeled, is_learned
+from glws.kinds import BagRule, PositiveUnlabeled
 from glws.methods import AbstractMethod
-from glws.selection import WeakLabels, with_estimated_priors
-from glws.training import LearnedNoise, bag_log_odds_of, weakly_identified
+from glws.selection import with_estimated_priors
+from glws.training import Selection, bag_log_odds_of, weakly_identified
 
 Array = NDArray[np.float64]
-AUTO = "auto"
 TRAINING = ("epochs", "batch_size", "learning_rate", "weight_decay", "device")
 """Parameters that are options of the training, named as in a configuration (`training.epochs`)."""
 
@@ -196,10 +193,8 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_learnable(known.groups, known.weak, known.classes.tolist())
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.classes_ = known.classes
-        self.auto_: AutoModel | None = None
-        if self._is_auto:
-            self._fit_auto(features, known, seed)
-        elif self.base_estimator is None:
+        self._selection: Selection | None = None
+        if self.base_estimator is None:
             self._fit_network(features, known, seed)
         else:
             self._fit_base(features, known, seed)
@@ -214,8 +209,8 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The rule for bags, and how sure its answers are."""
         self.bag_rule_: Any
         self.bag_rule_, self.bag_calibration_ = bags.bag_rule_of(known), None
-        if self.bag_rule_ is not None and self.auto_ is not None and self.calibrate_bags:
-            self.bag_calibration_ = bags.calibrated(known, _held_out_odds(self.auto_, self.bag_rule_))
+        if self.bag_rule_ is not None and self._selection is not None and self.calibrate_bags:
+            self.bag_calibration_ = bags.calibrated(known, _held_out_odds(self._selection, self.bag_rule_))
         elif self.bag_rule_ is not None and bags.is_cross_fitted(self.calibrate_bags, known):
             self.bag_calibration_ = bags.cross_fitted(
                 known,
@@ -227,7 +222,6 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _trained_on(self, part: ParsedTargets, features: Any, seed: int) -> WeakClassifier:
         """A copy of this estimator that is trained on part of the weak labels."""
         inner: WeakClassifier = clone(self)
-        inner.auto_ = None
         inner.classes_, inner.bag_rule_, inner.n_features_in_ = self.classes_, self.bag_rule_, self.n_features_in_
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fit on all bags has shown them
@@ -244,19 +238,14 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         is_named = isinstance(self.model, str) and self.model == AUTO and self.method == "glws"
         return is_named and all(option is None for option in chosen) and not {*self._training()} - {"device"}
 
-    def _fit_auto(self, features: Any, known: ParsedTargets, seed: int) -> None:
-        scaling = self._scaling(features)
-        self._noise = LearnedNoise()
-        if any(map(is_learned, known.weak)):
-            self._fit_network(features, known, seed)
-            known = self._with_noise(known)
-        auto = AutoSearch(written_out(features), WeakLabels(known.groups, known.weak), seed, scaling).run()
-        self.auto_, self.candidates_ = auto, auto.candidates
-
     def _fit_network(self, features: Array, known: ParsedTargets, seed: int) -> None:
         self.scaler_ = Standardizer.from_scaling(self._scaling(features))
         learned = self._learner(seed).fit(self.scaler_.transform(features), known)
-        self.network_, self.loss_curve_, self._noise = learned
+        self.network_, self._noise, self._selection = learned.network, learned.noise, learned.selection
+        if learned.selection is None:
+            self.loss_curve_ = learned.losses
+        else:
+            self.candidates_ = learned.selection.candidates
 
     def _scaling(self, features: Any) -> Scaling | None:
         """That of the features, with a warning for values that are lost in float32."""
@@ -279,15 +268,16 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise DataError("no weak label tells anything: each allows every labeling")
         if self.start == "network" and is_open(begun, rows):
             shown = for_starting_network(features)
-            network, _, noise = self._learner(seed).fit(shown, known)
-            known = replace(known, weak=noise.relearned(known.weak))
-            begun = row_posterior(network_log_probs(network, shown), known)
+            start = self._learner(seed).fit(shown, known)
+            known = replace(known, weak=start.noise.relearned(known.weak))
+            begun = row_posterior(network_log_probs(start.network, shown), known)
         soft_em = SoftEM(base, int(self.rounds), int(self.folds), seed)
         learned = soft_em.fit(self._for_base(features), known, begun, rows)
         self.estimator_, self.num_rows_, self.loss_curve_, self._noise = learned
 
     def _learner(self, seed: int) -> NetworkLearner:
-        model = "mlp" if isinstance(self.model, str) and self.model == AUTO else self.model
+        is_open = isinstance(self.model, str) and self.model == AUTO and not self._is_auto
+        model = "mlp" if is_open else self.model
         return NetworkLearner(
             model, self.model_options, self.method, self.method_options, self.recipe, self._training(), seed
         )
@@ -356,7 +346,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def bag_attention(self, X: Any, groups: Any = None) -> Any:
         """The weight of each row in the prediction for its bag, of a method with attention; 1 in sum over a bag."""
         members, features = self._bag_rows(X, groups)
-        if self.base_estimator is not None or self.auto_ is not None:
+        if self.base_estimator is not None or self._selection is not None:
             raise DataError("attention weights are those of a network; this classifier has none")
         rows = rows_for_network(self.scaler_.transform(features), torch.float64)
         weights = self.network_.attention(rows, members)
@@ -387,7 +377,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _bag_odds(self, features: Any, groups: Groups) -> Tensor:
         """Log-odds [bags, questions], not recalibrated."""
         assert self.bag_rule_ is not None
-        if self.base_estimator is None and self.auto_ is None:
+        if self.base_estimator is None:
             rows = rows_for_network(self.scaler_.transform(features), torch.float64)
             return self.network_.bag_log_odds(rows, groups, self.bag_rule_)
         known = torch.as_tensor(self._log_probs(features))
@@ -417,16 +407,12 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _decided(self, features: Any) -> NDArray[np.int64]:
         """The class of each row by its number."""
-        if self.auto_ is not None:
-            return np.asarray(self.auto_.log_probs(written_out(features)).argmax(1))
         if self.base_estimator is None:
             return decided(self.network_, self.scaler_.transform(features))
         return np.asarray(class_table(self.estimator_, self._for_base(features), len(self.classes_)).argmax(1))
 
     def _log_probs(self, features: Any) -> Array:
         """Log-probabilities that rule nothing out."""
-        if self.auto_ is not None:
-            return self.auto_.log_probs(written_out(features))
         if self.base_estimator is None:
             return network_log_probs(self.network_, self.scaler_.transform(features))
         return log_probs(self.estimator_, self._for_base(features), len(self.classes_), self.num_rows_)
@@ -503,10 +489,10 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _held_out_odds(auto: AutoModel, rule: BagRule) -> Tensor:
+def _held_out_odds(found: Selection, rule: BagRule) -> Tensor:
     """Log-odds of the bags that were trained on, by the models of folds that were not."""
-    rows = torch.from_numpy(auto.held_out_log_probs)
-    return bag_log_odds_of(auto.held_out.known.groups[0], rule, lambda numbers: rows[numbers])
+    rows = torch.from_numpy(found.held_out_log_probs)
+    return bag_log_odds_of(found.held_out.known.groups[0], rule, lambda numbers: rows[numbers])
 
 
 def _accuracy(decided: NDArray[np.int64], labels: NDArray[np.int64], weight: Any) -> float:

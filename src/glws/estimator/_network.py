@@ -22,7 +22,7 @@ from glws.evaluation import balanced_posterior
 from glws.experiment import Experiment
 from glws.methods import AbstractMethod, build_method
 from glws.models import build
-from glws.training import Fitted, LearnedNoise, Predictor, TrainingConfig, log_probs_of
+from glws.training import Fitted, LearnedNoise, Predictor, Selection, TrainingConfig, log_probs_of
 
 Array = NDArray[np.float64]
 MakeModel = Callable[[Sequence[int], int], nn.Module]
@@ -46,12 +46,16 @@ def decided(network: Predictor, features: Any) -> NDArray[np.int64]:
     return np.asarray(balanced_posterior(found, network.config.shares).argmax(1).numpy())
 
 
+AUTO = "auto"
+
+
 class LearnedNetwork(NamedTuple):
-    """The trained network, on the CPU in float64, the loss of each epoch, and the noise that was learned."""
+    """What was trained, on the CPU in float64, the loss of each epoch, the learned noise, and what was chosen from."""
 
     network: Predictor
     losses: list[float]
     noise: LearnedNoise
+    selection: Selection | None = None
 
 
 @dataclass(frozen=True)
@@ -67,15 +71,17 @@ class NetworkLearner:
     seed: int
 
     def fit(self, features: Any, known: ParsedTargets) -> LearnedNetwork:
-        """Trains a network."""
+        """Trains a network, or with `model="auto"` chooses a mixture of models."""
         method = self._method()
         data = WeakDataset(rows_for_network(features, torch.float32), list(known.groups), list(known.weak))
-        model = self._made(instance_shape(data.instances)[0], len(known.classes), method)
+        model: nn.Module | Literal["auto"] = "auto"
+        if not (isinstance(self.model, str) and self.model == AUTO):
+            model = self._made(instance_shape(data.instances)[0], len(known.classes), method)
         fitted = Experiment(data, model, method, self._config(method)).train()
         fitted.stop_if_asked()
         _tell_collapse(fitted)
-        losses = [float(row["loss"]) for row in fitted.history]
-        return LearnedNetwork(fitted.predict.in_float64(), losses, fitted.noise)
+        losses = [float(row["loss"]) for row in fitted.history if "loss" in row]
+        return LearnedNetwork(fitted.predict.in_float64(), losses, fitted.noise, fitted.selection)
 
     def _config(self, method: AbstractMethod) -> TrainingConfig:
         check_keys(self.training, list(TrainingConfig.__dataclass_fields__), "training_options")
@@ -108,7 +114,7 @@ def _tell_collapse(fitted: Fitted) -> None:
     """Warns if the network ended up with one class for everything."""
     from sklearn.exceptions import ConvergenceWarning
 
-    last = f"epoch {fitted.history[-1]['epoch']}: "
+    last = f"epoch {fitted.history[-1]['epoch']}: " if fitted.selection is None else ""
     for line in fitted.warnings:
         if line.startswith(last):
             warnings.warn(line.removeprefix(last), ConvergenceWarning, stacklevel=4)

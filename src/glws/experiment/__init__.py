@@ -1,5 +1,6 @@
 """`Experiment`: data, network, method and options; from a configuration to a finished run that predicts and labels."""
 
+from glws.experiment._candidates_section import in_one_line as in_one_line
 from glws.experiment._config import DataConfig as DataConfig
 from glws.experiment._config import ExperimentConfig as ExperimentConfig
 from glws.experiment._config import MethodConfig as MethodConfig

@@ -17,6 +17,7 @@ from glws.data import EncodedInstances, Groups, WeakDataset
 from glws.errors import GlwsError
 from glws.evaluation import ReliabilityCurve, confusion, reliability_curve
 from glws.experiment._bags import bag_sections
+from glws.experiment._candidates_section import candidate_sections
 from glws.experiment._data import ExperimentData
 from glws.experiment._group_answer import PLACES
 from glws.experiment._noise_section import noise_sections
@@ -51,7 +52,7 @@ def run_content(run: RunFolder, data: ExperimentData, fitted: Fitted, found: Map
         classes=data.classes,
         known=tuple(_known(data.train, kind, data.classes) for kind in range(len(data.train.weak))),
         learned_from=learned_from(data.train),
-        metrics=tuple(fitted.history),
+        metrics=tuple(fitted.history) if fitted.selection is None else (),
         scores={key: found[key] for key in found if key not in NOT_SCORES} if "accuracy" in found else None,
         weak_scores=weak,
         confusion=table,
@@ -59,14 +60,19 @@ def run_content(run: RunFolder, data: ExperimentData, fitted: Fitted, found: Map
         examples=tuple(_examples(data, groups)),
         surprising=tuple(_surprises(data, groups)),
         warnings=tuple(in_short(fitted.warnings)),
-        sections=(*bag_sections(found, data), *source_sections(data), *noise_sections(fitted.noise)),
+        sections=(
+            *candidate_sections(fitted.selection),
+            *bag_sections(found, data),
+            *source_sections(data),
+            *noise_sections(fitted.noise),
+        ),
         maps=tuple(_maps(data, groups)),
         identifiability=tuple(identify(data.train).describe(data.classes)),
     )
 
 
-NOT_SCORES = ("held_out", "bags", "noise", "best_on_test")
-"""The first three have places of their own; the page finds the last in the metrics."""
+NOT_SCORES = ("held_out", "bags", "noise", "candidates", "best_on_test")
+"""The first four have places of their own; the page finds the last in the metrics."""
 
 
 class ExplainedGroup(NamedTuple):

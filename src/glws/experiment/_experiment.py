@@ -5,22 +5,23 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
 from glws._aliases import Report, silent
 from glws._files import write_text
 from glws.data import Schema, WeakDataset, check_learnable, training_sets
+from glws.data.augment import Views
 from glws.errors import RunError
 from glws.experiment._bags import BagReading
-from glws.experiment._config import ExperimentConfig, config_of
+from glws.experiment._config import ExperimentConfig, NamedConfig, config_of
 from glws.experiment._content import run_content, store_content, store_input
 from glws.experiment._data import ExperimentData, experiment_data, own_part, with_noise
-from glws.experiment._model import experiment_model, published_model
+from glws.experiment._model import MIXTURE, experiment_model, is_left_to_us, published_model
 from glws.experiment._provenance import OnRead, as_facts, keep_hashes, refusing, stored_hashes, warning
 from glws.experiment._tables import Columns, label_columns, prediction_columns
 from glws.methods import AbstractMethod, build_method, default_method
@@ -28,6 +29,7 @@ from glws.report import RunContent, page
 from glws.selection import names_are_identified
 from glws.training import (
     Fitted,
+    MixtureTraining,
     Observer,
     Predictor,
     RunFolder,
@@ -37,6 +39,7 @@ from glws.training import (
     TrainingConfig,
     World,
     in_short,
+    is_searchable,
 )
 
 SCALING = "scaling"
@@ -66,7 +69,8 @@ class Experiment:
     """Data, a network, a method and training options, ready to start: everything is built, nothing is written.
 
     `data` is what to learn from, or `ExperimentData` with held-out groups, a test set and names beside it; `model` any
-    module that gives logits `[batch, classes]`, trained in place. Without a `method` it is EM (`glws.methods.GLWS`).
+    module that gives logits `[batch, classes]`, trained in place. With "auto", models of table rows are chosen by
+    held-out weak labels (`fitted.selection`). Without a `method` it is EM (`glws.methods.GLWS`).
     `Experiment.of` builds all of it from a configuration, `Experiment.resumed` from a run that was begun.
 
     `train` comes first; then `evaluate` gives all scores of the last epoch, `predict` and `label` tables with a row for
@@ -91,7 +95,7 @@ class Experiment:
     def __init__(
         self,
         data: WeakDataset | ExperimentData,
-        model: nn.Module,
+        model: nn.Module | Literal["auto"] = "auto",
         method: AbstractMethod | None = None,
         config: TrainingConfig | None = None,
         *,
@@ -103,7 +107,7 @@ class Experiment:
         check_learnable(train.groups, train.weak, self.data.classes, needs_all=settings is not None)
         method = method or default_method()
         world = replace(world or World(), bounds=self.data.bounds)
-        self.training = Training(model, train, method, config or TrainingConfig(), self.data.views, world)
+        self.training = _training(model, train, method, config or TrainingConfig(), self.data.views, world)
         self.config = replace(settings or ExperimentConfig(), training=self.training.config)
         self._is_described = settings is not None
         self._fitted: Fitted | None = None
@@ -117,10 +121,11 @@ class Experiment:
         scaling: Mapping[str, Tensor] | None = None,
         on_read: OnRead | None = None,
         schema: Schema | None = None,
+        is_begun: bool = False,
     ) -> Experiment:
         """Reads the data, builds the network and the method; whatever does not fit together is found here.
 
-        `scaling` and `schema` are those of the run, if it has been begun; `on_read` is given what was read
+        `scaling` and `schema` are those of the run, if it has been begun (`is_begun`); `on_read` is given what was read
         (`experiment_data`). Of several processes each reads its part of a large table, unless the method asks for
         predictions of all instances between epochs.
         """
@@ -133,6 +138,10 @@ class Experiment:
         method.with_shares(sets.owner, sets.share).check(sets.data)
         recipe = config.method.published(allow_code)
         settings = replace(config, model=published_model(config.model, recipe, data.input_shape))
+        if not is_begun and is_left_to_us(settings) and is_searchable(data.train, world):
+            settings = replace(settings, model=NamedConfig(MIXTURE))
+        if settings.model.name == MIXTURE:
+            return cls(data, "auto", method, config.training, world=world, settings=settings)
         model = experiment_model(settings.model, data.input_shape, len(data.classes), seed, allow_code)
         return cls(data, model, method, config.training, world=world, settings=settings)
 
@@ -159,7 +168,7 @@ class Experiment:
             config, known = config_of(run.config, allow_code), stored_hashes(run)
             goes_on = warning(run, config.data, "training continues with the data as it is now", report)
             on_read = goes_on if changed_data else refusing(run, config.data)
-            experiment = cls.of(config, world, allow_code, scaling, on_read, stored_schema(run))
+            experiment = cls.of(config, world, allow_code, scaling, on_read, stored_schema(run), is_begun=True)
             if experiment.data.hashes and not known:
                 report(f"{folder} was begun without a hash of its data, by an earlier glws: changes since go unnoticed")
             if is_first:
@@ -199,6 +208,8 @@ class Experiment:
         found = self.fitted.evaluation.as_dict()
         if self.fitted.noise.estimates:
             found["noise"] = [estimate.as_dict() for estimate in self.fitted.noise.estimates]
+        if self.fitted.selection is not None:
+            return {**found, "candidates": [asdict(each) for each in self.fitted.selection.candidates]}
         tested = [float(row["test_accuracy"]) for row in self.fitted.history if "test_accuracy" in row]
         return {**found, "best_on_test": max(tested)} if tested else found
 
@@ -276,6 +287,19 @@ class Experiment:
             run.write_tensors(SCALING, self.data.scaling)
         if self.data.schema is not None and not (run.path / f"{SCHEMA}.json").exists():
             run.write_json(SCHEMA, self.data.schema.as_dict())
+
+
+def _training(
+    model: nn.Module | Literal["auto"],
+    train: WeakDataset,
+    method: AbstractMethod,
+    config: TrainingConfig,
+    views: Views,
+    world: World,
+) -> Training | MixtureTraining:
+    if isinstance(model, str):
+        return MixtureTraining(train, config, views, method)
+    return Training(model, train, method, config, views, world)
 
 
 def usual_folder(config: ExperimentConfig) -> Path:

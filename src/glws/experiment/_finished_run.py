@@ -21,13 +21,14 @@ from glws.experiment._content import CONTENT, INPUT, stored_content
 from glws.experiment._data import ExperimentData, check_same_columns, experiment_data, with_noise
 from glws.experiment._experiment import SCALING, has_scaling, stored_schema
 from glws.experiment._group_answer import GroupAnswer, group_answer
-from glws.experiment._model import experiment_model
+from glws.experiment._model import MIXTURE, experiment_model
 from glws.experiment._provenance import OnRead, warning
 from glws.experiment._tables import Columns, label_columns, prediction_columns
 from glws.methods import State, build_method
 from glws.report import RunContent
 from glws.training import (
     CHECKPOINTS,
+    Mixture,
     Predictor,
     RunFolder,
     chosen_device,
@@ -153,14 +154,8 @@ class FinishedRun(NamedTuple):
 
     def predictor(self, shape: Sequence[int], allow_code: bool, report: Report) -> Predictor:
         """The network for instances of this shape, as the method reads it."""
-        training, seed = self.config.training, self.config.training.seed
-        model = experiment_model(self.config.model, shape, len(self.classes), seed, allow_code)
-        try:
-            model.load_state_dict(_weights(self.run, report))
-        except RuntimeError as error:
-            reason = " ".join(str(error).split())[:200]
-            where = f"{self.run.path}: its network is not one for instances of shape {list(shape)}"
-            raise RunError(f"{where}: {reason}") from error
+        training = self.config.training
+        model = self._model(shape, allow_code, report)
         method = build_method(self.config.method.name, self.config.method.options, allow_code)
         state = trained_state(self.run)
         device = chosen_device("cpu" if training.device == "cpu" else "auto")  # perhaps not where it was trained
@@ -169,6 +164,20 @@ class FinishedRun(NamedTuple):
             modules = method.restored_modules(trained_weights(self.run, lambda line: None, of_modules=True))
         model, modules = ready(model, training, device).eval(), ready(modules, training, device).eval()
         return Predictor(model, training, device, augment.views(self.views), method, state, modules)
+
+    def _model(self, shape: Sequence[int], allow_code: bool, report: Report) -> nn.Module:
+        weights = _weights(self.run, report)
+        try:
+            if self.config.model.name == MIXTURE:
+                return Mixture.of_tensors(weights)
+            seed = self.config.training.seed
+            model = experiment_model(self.config.model, shape, len(self.classes), seed, allow_code)
+            model.load_state_dict(weights)
+            return model
+        except (RuntimeError, KeyError) as error:
+            reason = " ".join(str(error).split())[:200]
+            where = f"{self.run.path}: its network is not one for instances of shape {list(shape)}"
+            raise RunError(f"{where}: {reason}") from error
 
 
 def _weights(run: RunFolder, report: Report) -> dict[str, Tensor]:

@@ -11,10 +11,13 @@ from torch import nn
 from glws._rules import Rule, rule_of, several
 from glws._seeds import derived_generator
 from glws.errors import ConfigError
-from glws.experiment._config import NamedConfig
+from glws.experiment._config import ExperimentConfig, NamedConfig
 from glws.methods import Recipe
 from glws.models import MODELS, build
+from glws.training import is_left_open
 
+MIXTURE = "mixture"
+"""The name under which a run stores that models were chosen by held-out weak labels."""
 BY_SHAPE = {(1, 28, 28): "lenet5", (3, 32, 32): "wrn_28_2"}
 
 
@@ -24,12 +27,27 @@ def experiment_model(
     """A network of the catalog or of an installed package; with `allow_code` also one of the user's own.
 
     "auto" is LeNet-5 for images of 28 x 28, WideResNet-28-2 for 32 x 32 in color, ResNet-18 for other images, and an
-    MLP for tables. Plug-ins are called as `glws.models.build` says.
+    MLP for tables, if their models are not chosen by held-out weak labels (`is_left_to_us`). Plug-ins are called as
+    `glws.models.build` says.
     """
     name = usual_model(input_shape) if config.name == "auto" else config.name
     _check_options(name, config.options)
     generator = derived_generator("cpu", seed, "model")
     return build(name, input_shape, num_classes, generator, allow_code=allow_code, **config.options)
+
+
+def is_left_to_us(config: ExperimentConfig) -> bool:
+    """Whether a table is trained on and nothing is said about network, method or training.
+
+    >>> from glws.experiment._config import config_of
+    >>> about = {"data": {"table": "bags.yaml"}}
+    >>> is_left_to_us(config_of(about)), is_left_to_us(config_of({**about, "training": {"epochs": 5}}))
+    (True, False)
+    """
+    method = config.method
+    is_usual = method.name == "glws" and not method.options and method.recipe is None
+    is_open = config.model.name == "auto" and not config.model.options and is_left_open(config.training)
+    return config.data.table is not None and config.data.views in ("auto", "tables") and is_usual and is_open
 
 
 def _check_options(name: str, options: Mapping[str, Any]) -> None:

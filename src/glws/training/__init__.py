@@ -20,6 +20,12 @@ from glws.training._guard import weakly_identified as weakly_identified
 from glws.training._loop import Fitted as Fitted
 from glws.training._loop import Training as Training
 from glws.training._loop import fit as fit
+from glws.training._mixture import Mixture as Mixture
+from glws.training._mixture_search import Candidate as Candidate
+from glws.training._mixture_search import Selection as Selection
+from glws.training._mixture_training import MixtureTraining as MixtureTraining
+from glws.training._mixture_training import is_left_open as is_left_open
+from glws.training._mixture_training import is_searchable as is_searchable
 from glws.training._network import Forward as Forward
 from glws.training._network import ready as ready
 from glws.training._noise import LearnedNoise as LearnedNoise

@@ -34,6 +34,7 @@ from glws.training._stored import (
 
 if TYPE_CHECKING:
     from glws.training._loop import Row, Training
+    from glws.training._mixture_training import MixtureTraining
     from glws.training._run_folder import RunFolder
 
 CHECKPOINTS = "checkpoints"
@@ -209,7 +210,7 @@ class Snapshots:
         self._run, self._every, self._report, self._mirror = run, every, report, mirror
         self._saved_at = time.monotonic()
 
-    def restore(self, training: Training) -> None:
+    def restore(self, training: Training | MixtureTraining) -> None:
         """Goes on from the newest sound snapshot, if there is one."""
         if self._run is None:
             return
@@ -218,7 +219,7 @@ class Snapshots:
         if step >= 0 and found is None:  # another process has chosen which
             found = next(each for each in self._sound() if each.step == step)
         if found is not None:
-            _put_back(training, found)
+            training.put_back(found)
             rows = Mark.read(found.checkpoint.facts["metrics"]).rows
             training.history[:] = self._run.metrics.rows()[:rows]  # type: ignore[assignment]
         training.world.wait()
@@ -227,20 +228,20 @@ class Snapshots:
         assert self._run is not None
         return sound(self._run.path / CHECKPOINTS, lambda line: None, self._run.owner)
 
-    def note(self, training: Training, row: Row) -> None:
+    def note(self, training: Training | MixtureTraining, row: Row) -> None:
         """Adds the row of an epoch to the log."""
         if self._run is not None and training.world.is_first:
             self._run.metrics.append(row)
             if self._mirror is not None:
                 self._mirror.append(row)
 
-    def save(self, training: Training, now: bool) -> None:
+    def save(self, training: Training | MixtureTraining, now: bool) -> None:
         """Saves if it is time, or `now`."""
         if self._run is None or not training.world.is_first:
             return
         if now or time.monotonic() - self._saved_at >= self._every:
             facts = {"warnings": list(training.warnings)}
-            self._run.save(training.step, Checkpoint(_tensors(training), facts))  # type: ignore[arg-type]
+            self._run.save(training.step, Checkpoint(training.tensors(), facts))  # type: ignore[arg-type]
             self._saved_at = time.monotonic()
 
 
@@ -258,7 +259,8 @@ def _parts(training: Training) -> dict[str, Mapping[str, Tensor]]:
     }
 
 
-def _tensors(training: Training) -> dict[str, Tensor]:
+def stored_tensors(training: Training) -> dict[str, Tensor]:
+    """The tensors of a checkpoint, by part and name."""
     return {
         f"{part}/{name}": tensor.detach().cpu()
         for part, tensors in _parts(training).items()
@@ -266,7 +268,8 @@ def _tensors(training: Training) -> dict[str, Tensor]:
     }
 
 
-def _put_back(training: Training, found: Saved) -> None:
+def put_back(training: Training, found: Saved) -> None:
+    """Goes on from a checkpoint."""
     pieces: dict[str, dict[str, Tensor]] = {part: {} for part in _parts(training)}
     for key, tensor in found.checkpoint.tensors.items():
         part, name = key.split("/", 1)

@@ -6,7 +6,7 @@ import math
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from jaxtyping import Float
@@ -20,7 +20,7 @@ from glws.inference import waiting_for_kernels
 from glws.inference._problem import skip_nan_check
 from glws.methods import AbstractMethod, Epoch, Progress, Setup, Step, default_method
 from glws.selection import resolve_priors
-from glws.training._checkpoint import Snapshots
+from glws.training._checkpoint import Saved, Snapshots, put_back, stored_tensors
 from glws.training._config import TrainingConfig
 from glws.training._devices import DeviceInstances, batch_on, chosen_device, on_device, reproducible, seed_global
 from glws.training._evaluate import AT_ONCE, Evaluation, Labeled
@@ -30,6 +30,7 @@ from glws.training._guard import collapse, implied_rates, imprecise, weakly_iden
 from glws.training._host_objective import loss_on_host
 from glws.training._length import with_length
 from glws.training._meters import Meters, predicted_counts, row_of
+from glws.training._mixture_search import Selection
 from glws.training._network import (
     Forward,
     average,
@@ -50,6 +51,9 @@ from glws.training._signals import StopSignals
 from glws.training._step_graphs import StepGraphs
 from glws.training._world import World
 
+if TYPE_CHECKING:
+    from glws.training._mixture_training import MixtureTraining
+
 Row = dict[str, float | int | str]
 
 
@@ -60,7 +64,7 @@ class Fitted:
     `predict` gives log-probabilities for instances as the data hold them (`Predictor`). `evaluation` has the
     predictions of the last epoch for the test set and the held-out groups, and every score that follows from them.
     `stopped_by` is the number of the signal that ended training early, Ctrl-C or other, None if it is complete;
-    `stop_if_asked` passes it on.
+    `stop_if_asked` passes it on. `selection` has the candidates of `model="auto"`, None for a model of your own.
     """
 
     model: nn.Module
@@ -70,6 +74,7 @@ class Fitted:
     evaluation: Evaluation
     noise: LearnedNoise
     stopped_by: int | None = None
+    selection: Selection | None = None
 
     def predict_for_scores(self, instances: Tensor) -> Float[Tensor, "rows classes"]:
         """The predictions that test scores are of, which differ if the training was given the shares of classes."""
@@ -88,8 +93,8 @@ class Fitted:
 
 
 def fit(
-    model: nn.Module,
-    data: WeakDataset,
+    model: nn.Module | Literal["auto"] = "auto",
+    data: WeakDataset | None = None,
     method: AbstractMethod | None = None,
     config: TrainingConfig | None = None,
     *,
@@ -102,8 +107,9 @@ def fit(
 ) -> Fitted:
     """Trains a network on weakly labeled data; the last epoch is the result.
 
-    `model` is any module that gives logits `[batch, classes]`; it is trained in place. Without a `method` it is
-    EM on whatever is known; without `views` nothing is augmented. `test` are labeled instances and `held_out` groups
+    `model` is any module that gives logits `[batch, classes]`; it is trained in place. Without one, `fit(data=data)`
+    chooses among models of table rows by held-out weak labels (`Fitted.selection`). Without a `method` it is EM on
+    whatever is known; without `views` nothing is augmented. `test` are labeled instances and `held_out` groups
     held out, evaluated after each epoch. `snapshots` say where training is saved and resumed from.
 
     The same seed gives the same bits, and so does an interrupted training that resumes from its snapshots:
@@ -118,10 +124,26 @@ def fit(
     >>> bool(((fitted.predict(x).argmax(1) == 1) == (x[:, 0] > 0)).double().mean() > 0.9)
     True
     """
+    if data is None:
+        raise DataError("there is nothing to learn from: fit(model, data), or fit(data=data) to have a model chosen")
     data = resolve_priors(data)
     check_learnable(data.groups, data.weak)
+    if isinstance(model, str):
+        return _search(data, method, config or TrainingConfig(), views).run(
+            test, held_out, snapshots or Snapshots(None), observer or Observer()
+        )
     training = Training(model, data, method or default_method(), config or TrainingConfig(), views, world or World())
     return training.run(test, held_out, snapshots or Snapshots(None), observer or Observer())
+
+
+def _search(
+    data: WeakDataset, method: AbstractMethod | None, config: TrainingConfig, views: Views | None
+) -> MixtureTraining:
+    from glws.training._mixture_training import MixtureTraining, is_left_open
+
+    if method is not None or not is_left_open(config):
+        raise ConfigError('model="auto" chooses by itself how to train; pass a model to choose method or training')
+    return MixtureTraining(data, config, views)
 
 
 class Training:
@@ -446,6 +468,16 @@ class Training:
             rows += len(instances)
             if rows >= SETTLED_BY:
                 break
+
+    # ------------------------------------------------------------ checkpoints
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything that a step depends on."""
+        return stored_tensors(self)
+
+    def put_back(self, found: Saved) -> None:
+        """Goes on from a checkpoint."""
+        put_back(self, found)
 
     # ------------------------------------------------------------ predictions
 

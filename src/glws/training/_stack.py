@@ -71,13 +71,19 @@ class Stack(nn.Module):
                     values = values * kept / (1 - self.dropout)
         return values
 
-    def member(self, number: int) -> Stack:
-        """A stack of that member alone."""
-        alone = deepcopy(self)
-        for own in (alone.weights, alone.biases):
+    def members(self, numbers: Sequence[int]) -> Stack:
+        """A stack of these members alone."""
+        chosen = deepcopy(self)
+        for own in (chosen.weights, chosen.biases):
             for parameter in own:
-                parameter.data = parameter.data[number : number + 1].clone()
-        return alone
+                parameter.data = parameter.data[list(numbers)].clone()
+        return chosen
+
+    @torch.no_grad()
+    def rename(self, number: int, order: Sequence[int]) -> None:
+        """Class k of a member becomes what its class `order[k]` was."""
+        for parameter in (self.weights[-1], self.biases[-1]):
+            parameter[number] = parameter[number][:, list(order)]
 
 
 def train_stack(
