@@ -145,13 +145,11 @@ def _compare_on_real_data(folder: Path, seeds: str, task: str | None, results: P
 
 def _watched(run: PaperRun) -> Observer:
     """Print the name of a run; an observer that prints its progress."""
-    from rich.console import Console
-
-    from glws.cli import watching
+    from glws.training import shown_progress
     from reproduction import cell
 
     typer.echo(run.name)
-    return watching(Console(highlight=False, soft_wrap=True), cell(run.setting, run.dataset, run.cell).metric)
+    return shown_progress(measure=cell(run.setting, run.dataset, run.cell).metric)
 
 
 def _settings(table: str) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from glws._reprs import short_repr
 from glws.errors import DataError
 from glws.inference import Posterior
 
@@ -31,6 +32,8 @@ class Scores:
     area under the ROC curve of class 1, for two classes; None if only one occurs.
     """
 
+    __repr__ = short_repr
+
     accuracy: float
     balanced_accuracy: float
     matched_accuracy: float
@@ -46,6 +49,8 @@ class Scores:
 @dataclass(frozen=True, eq=False)
 class ReliabilityCurve:
     """Mean confidence, accuracy and number of predictions of each bin of confidence."""
+
+    __repr__ = short_repr
 
     confidence: npt.NDArray[np.float64]
     accuracy: npt.NDArray[np.float64]

@@ -15,6 +15,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
+from glws._reprs import short_repr
 from glws.errors import DataError
 from glws.inference import Posterior
 from glws.kinds import AbstractSupervision, LearnsNoise
@@ -25,6 +26,8 @@ EXTREMES = (1e4, -1e4, 1e30, -1e30, -math.inf, 5e-324, 3.4e38, -3.4e38)
 @dataclass(frozen=True, eq=False)
 class Case:
     """Weak labels, the lengths of their groups, and random asymmetric predictions."""
+
+    __repr__ = short_repr
 
     weak: AbstractSupervision
     lengths: list[int]

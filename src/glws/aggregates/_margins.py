@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glws._files import read_bytes
+from glws._reprs import short_repr
 from glws.errors import DataError
 
 MAX_BYTES = 1 << 28
@@ -21,6 +22,8 @@ SEPARATORS = ",;\t "
 @dataclass(frozen=True, eq=False)
 class Margins:
     """Counts of rows and of columns for each area, the region of each area, and the areas' names."""
+
+    __repr__ = short_repr
 
     rows: NDArray[np.float64]
     columns: NDArray[np.float64]

@@ -26,6 +26,10 @@ class CountWeights:
     log_weights: npt.NDArray[np.float64]
     period: int
 
+    def __repr__(self) -> str:
+        counted = f"counts {int(self.counted.sum())} of {len(self.counted)} symbols"
+        return f"CountWeights({counted}, {len(self.log_weights)} weights, period {self.period})"
+
     def up_to(self, length: int) -> npt.NDArray[np.float64]:
         """log ω(0), ..., log ω(length)."""
         counts = np.arange(length + 1)

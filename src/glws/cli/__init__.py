@@ -17,7 +17,6 @@ from glws.cli._failures import UsageError as UsageError
 from glws.cli._failures import report_failure
 from glws.cli._labels import label, predict
 from glws.cli._methods import methods
-from glws.cli._progress import watching as watching
 from glws.cli._report import report
 from glws.cli._train import train
 from glws.cli._votes import votes

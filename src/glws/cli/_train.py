@@ -229,13 +229,14 @@ def _stay_silent(line: str) -> None:
 def _run(experiment: Experiment, run: RunFolder, world: World) -> None:
     from rich.console import Console
 
-    from glws.cli._progress import watching
+    from glws.training import shown_progress
 
     console = Console(highlight=False, soft_wrap=True, quiet=not world.is_first)
     _use_few_threads(experiment)
     _introduce(console, experiment)
     with run:
-        observer = watching(console, "accuracy" if experiment.names_are_identified else "matched_accuracy")
+        measure = "accuracy" if experiment.names_are_identified else "matched_accuracy"
+        observer = shown_progress(measure=measure, console=console)
         outcome = experiment.finish(run, observer, lambda line: console.print(f"note: {line}", markup=False))
     if outcome.stopped_by is not None:
         if world.is_first:

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils.data import default_collate
 from torch.utils.data._utils.collate import default_collate_fn_map
 
+from glws._reprs import html_table, short_repr
 from glws.data._groups import Groups, padded_table
 from glws.data._inputs import Inputs, NamedInstances
 from glws.data.sources._images import ImageFiles
@@ -35,6 +36,8 @@ class Instances(Protocol):
 class TensorInstances:
     """Instances in memory; the first axis is the instance."""
 
+    __repr__ = short_repr
+
     values: Tensor
 
     def __len__(self) -> int:
@@ -54,6 +57,8 @@ class SparseInstances:
     tensor([[3., 0.],
             [0., 2.]], dtype=torch.float64)
     """
+
+    __repr__ = short_repr
 
     rows: Any
 
@@ -88,6 +93,7 @@ class DatasetInstances:
         return Inputs(batch) if isinstance(batch, Mapping) else batch  # type: ignore[return-value]
 
 
+SHOWN_GROUPS = 3
 SMALL_TABLE = 1 << 22
 
 
@@ -137,6 +143,8 @@ class BatchPart:
     `rows` are padded, [groups, instances], or packed, [members], for groups of very different sizes.
     """
 
+    __repr__ = short_repr
+
     rows: Int[Tensor, "groups instances"] | Int[Tensor, "members"]
     lengths: Int[Tensor, "groups"]
     weak: AbstractSupervision
@@ -163,6 +171,8 @@ class BatchPart:
 @dataclass(frozen=True, eq=False)
 class Batch:
     """Distinct instances, each once, and their groups of every kind."""
+
+    __repr__ = short_repr
 
     instances: Tensor
     numbers: Int[Tensor, "rows"]
@@ -210,6 +220,20 @@ class WeakDataset:
         self.groups = tuple(Groups.of(part) for part in tables)
         if check:
             self.check()
+
+    def __repr__(self) -> str:
+        kinds = zip(self.groups, self.weak, strict=True)
+        parts = ", ".join(f"{type(weak).__name__} of {len(groups):,} groups" for groups, weak in kinds)
+        return f"WeakDataset({len(self.instances):,} instances, {self.weak[0].num_classes} classes: {parts})"
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for groups, weak in zip(self.groups, self.weak, strict=True):
+            sizes = f"{int(groups.lengths.min())} to {int(groups.lengths.max())}" if len(groups) else ""
+            some = "; ".join(weak.describe(number) for number in range(min(len(weak), SHOWN_GROUPS)))
+            rows.append([type(weak).__name__, f"{len(groups):,}", sizes, some])
+        title = f"{len(self.instances):,} instances, {self.weak[0].num_classes} classes"
+        return html_table(title, ["weak labels", "groups", "instances in each", "the first"], rows)
 
     def check(self) -> None:
         """Raise `DataError` with the first infeasible group."""

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from glws._reprs import short_repr
 from glws.errors import DataError
 from glws.kinds._arrays import missing_values
 
@@ -31,6 +32,8 @@ class Groups:
     >>> Groups.from_ids(["b", "a", "b"])[1].indices
     tensor([0, 2])
     """
+
+    __repr__ = short_repr
 
     offsets: Int[Tensor, "groups_and_one"]
     indices: Int[Tensor, "members"]

@@ -67,6 +67,9 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
       `columns`, or for a function that makes a kind of an array with a value for each group. Each row has the value
       of its group, so that cross-validation can cut it; one value for each group is taken as well.
 
+    `verbose` shows a progress bar, or lines where nobody is looking. Ctrl-C ends learning early and keeps what was
+    learned, with a warning; inside tools of scikit-learn, as cross-validation, it ends these too.
+
     `groups` is the name of its group for each row, as everywhere in scikit-learn; the groups of a kind are then
     numbered in the order of their sorted names. Lists of row numbers, or `Groups`, do too.
 
@@ -152,6 +155,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         calibrate_bags: bool | Literal["auto"] = "auto",
         random_state: Any = None,
         device: str = "auto",
+        verbose: bool = False,
     ) -> None:
         self.model = model
         self.base_estimator = base_estimator
@@ -175,6 +179,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.calibrate_bags = calibrate_bags
         self.random_state = random_state
         self.device = device
+        self.verbose = verbose
 
     def set_params(self, **params: Any) -> WeakClassifier:
         """Changes parameters by their names, as scikit-learn does."""
@@ -223,6 +228,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """A copy of this estimator that is trained on part of the weak labels."""
         inner: WeakClassifier = clone(self)
         inner.classes_, inner.bag_rule_, inner.n_features_in_ = self.classes_, self.bag_rule_, self.n_features_in_
+        inner.verbose = False
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fit on all bags has shown them
             if self.base_estimator is None:
@@ -271,7 +277,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             start = self._learner(seed).fit(shown, known)
             known = replace(known, weak=start.noise.relearned(known.weak))
             begun = row_posterior(network_log_probs(start.network, shown), known)
-        soft_em = SoftEM(base, int(self.rounds), int(self.folds), seed)
+        soft_em = SoftEM(base, int(self.rounds), int(self.folds), seed, bool(self.verbose))
         learned = soft_em.fit(self._for_base(features), known, begun, rows)
         self.estimator_, self.num_rows_, self.loss_curve_, self._noise = learned
 
@@ -279,7 +285,14 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         is_open = isinstance(self.model, str) and self.model == AUTO and not self._is_auto
         model = "mlp" if is_open else self.model
         return NetworkLearner(
-            model, self.model_options, self.method, self.method_options, self.recipe, self._training(), seed
+            model,
+            self.model_options,
+            self.method,
+            self.method_options,
+            self.recipe,
+            self._training(),
+            seed,
+            bool(self.verbose),
         )
 
     def _training(self) -> dict[str, Any]:

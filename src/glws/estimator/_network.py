@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
@@ -18,11 +19,12 @@ from glws._seeds import derived_generator, derived_seed
 from glws.data import Instances, WeakDataset, instance_shape, instances_of
 from glws.errors import ConfigError
 from glws.estimator._targets import ParsedTargets
+from glws.estimator._tools import is_inside_tools
 from glws.evaluation import balanced_posterior
 from glws.experiment import Experiment
 from glws.methods import AbstractMethod, build_method
 from glws.models import build
-from glws.training import Fitted, LearnedNoise, Predictor, Selection, TrainingConfig, log_probs_of
+from glws.training import Fitted, LearnedNoise, Predictor, Selection, TrainingConfig, log_probs_of, shown_progress
 
 Array = NDArray[np.float64]
 MakeModel = Callable[[Sequence[int], int], nn.Module]
@@ -69,6 +71,7 @@ class NetworkLearner:
     recipe: Literal["published"] | None
     training: Mapping[str, Any]
     seed: int
+    verbose: bool = False
 
     def fit(self, features: Any, known: ParsedTargets) -> LearnedNetwork:
         """Trains a network, or with `model="auto"` chooses a mixture of models."""
@@ -77,8 +80,8 @@ class NetworkLearner:
         model: nn.Module | Literal["auto"] = "auto"
         if not (isinstance(self.model, str) and self.model == AUTO):
             model = self._made(instance_shape(data.instances)[0], len(known.classes), method)
-        fitted = Experiment(data, model, method, self._config(method)).train()
-        fitted.stop_if_asked()
+        fitted = Experiment(data, model, method, self._config(method)).train(observer=shown_progress(self.verbose))
+        _stop_or_keep(fitted)
         _tell_collapse(fitted)
         losses = [float(row["loss"]) for row in fitted.history if "loss" in row]
         return LearnedNetwork(fitted.predict.in_float64(), losses, fitted.noise, fitted.selection)
@@ -108,6 +111,25 @@ class NetworkLearner:
         if not isinstance(made, nn.Module):
             raise ConfigError(f"`model` must give a torch module. Got a {type(made).__name__}.")
         return made
+
+
+def _stop_or_keep(fitted: Fitted) -> None:
+    """After Ctrl-C keeps what was learned, with a warning; inside tools of scikit-learn passes it on, as other signals.
+
+    Before the first epoch, or candidate, nothing was learned.
+    """
+    if fitted.stopped_by != signal.SIGINT or not fitted.history or is_inside_tools():
+        fitted.stop_if_asked()
+        return
+    what = f"epoch {fitted.history[-1]['epoch']}" if fitted.selection is None else "some candidates"
+    interrupted(f"stopped by Ctrl-C after {what}; what was learned until then is kept")
+
+
+def interrupted(line: str) -> None:
+    """Warns that learning has ended early."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    warnings.warn(line, ConvergenceWarning, stacklevel=5)
 
 
 def _tell_collapse(fitted: Fitted) -> None:

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from glws.data import WeakDataset
 from glws.errors import DataError
+from glws.estimator._network import interrupted
 from glws.estimator._posteriors import RowPosterior, row_posterior
 from glws.estimator._targets import ParsedTargets
+from glws.estimator._tools import is_inside_tools
 from glws.kinds import is_learned
-from glws.training import LearnedNoise, NoiseEM, Predict
+from glws.training import LearnedNoise, NoiseEM, Predict, shown_progress
 
 Array = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -51,22 +53,32 @@ class SoftEM:
     rounds: int
     folds: int
     seed: int
+    verbose: bool = False
 
     def fit(self, features: Any, known: ParsedTargets, begun: RowPosterior, rows: Numbers) -> Learned:
         """Starts from a first posterior, and learns from these rows; true labels need no round."""
         _check_not_chosen(known)
-        damped, probs, losses = begun.damped, begun.probs, []
+        damped, probs, losses = begun.damped, begun.probs, list[float]()
         noise = _noise_em(known, features.shape[0])
         fold = folds_of(known, rows, self.folds, self.seed)
-        for _ in range(self.rounds if is_open(begun, rows) else 0):
-            predicted = self._predicted(features, damped, rows, fold)
-            noise.update(_rows_of(predicted))
-            answer = row_posterior(predicted, replace(known, weak=noise.learned.relearned(known.weak)))
-            losses.append(-float(answer.log_likelihood.mean()))
-            change = np.abs(answer.damped - damped)[rows].max(1).mean()
-            damped, probs = answer.damped, answer.probs
-            if change < LEAST_CHANGE:
-                break
+        rounds = self.rounds if is_open(begun, rows) else 0
+        with shown_progress(self.verbose) as observer:
+            observer.started(0, rounds)
+            while len(losses) < rounds:
+                try:
+                    predicted = self._predicted(features, damped, rows, fold)
+                except KeyboardInterrupt:
+                    _keep_or_raise(losses)
+                    break
+                noise.update(_rows_of(predicted))
+                answer = row_posterior(predicted, replace(known, weak=noise.learned.relearned(known.weak)))
+                losses.append(-float(answer.log_likelihood.mean()))
+                change = np.abs(answer.damped - damped)[rows].max(1).mean()
+                damped, probs = answer.damped, answer.probs
+                observer.stepped(len(losses))
+                observer.epoch_ended({"epoch": len(losses), "step": len(losses), "loss": losses[-1]})
+                if change < LEAST_CHANGE:
+                    break
         estimates = noise.estimates(_rows_of(predicted)) if losses else ()
         learned = LearnedNoise(noise.learned.counts, estimates)
         return Learned(self._fitted(features, probs, rows), len(rows), losses, learned)
@@ -87,6 +99,13 @@ class SoftEM:
             held_out = rows[fold == number]
             answer[held_out] = log_probs(learner, features[held_out], probs.shape[1], int((fold != number).sum()))
         return answer
+
+
+def _keep_or_raise(losses: list[float]) -> None:
+    """After Ctrl-C: what was learned is kept, with a warning, unless that is nothing or a tool goes on fitting."""
+    if not losses or is_inside_tools():
+        raise KeyboardInterrupt
+    interrupted(f"stopped by Ctrl-C after round {len(losses)}; what was learned until then is kept")
 
 
 def _rows_of(log_probs: Array) -> Predict:

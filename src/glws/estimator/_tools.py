@@ -55,6 +55,11 @@ def check_positive_unlabeled_tools(is_new: bool) -> None:
             )
 
 
+def is_inside_tools() -> bool:
+    """Whether a tool of scikit-learn is fitting several estimators."""
+    return bool(_frames())
+
+
 def _frames() -> list[tuple[FrameType, str]]:
     """The frames of scikit-learn's tools that are running, innermost first, and their modules."""
     frame: FrameType | None = sys._getframe(1)

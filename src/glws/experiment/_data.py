@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from glws._reprs import short_repr
 from glws._seeds import derived_generator
 from glws.data import (
     DataHash,
@@ -48,6 +49,8 @@ class ExperimentData:
     are, if they are not all numbers, and `ids` has its id columns. `hashes` are those of the tables that were
     read, "table" and "test". `notes` are lines for the user.
     """
+
+    __repr__ = short_repr
 
     train: WeakDataset
     whole: WeakDataset

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from glws._aliases import Report, silent
 from glws._files import write_text
+from glws._reprs import short_repr
 from glws.data import Schema, WeakDataset, check_learnable, training_sets
 from glws.data.augment import Views
 from glws.errors import RunError
@@ -53,6 +54,8 @@ REPORT = "report.html"
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """What `Experiment.finish` came to. `stopped_by` is the signal that ended it early; then there are no scores."""
+
+    __repr__ = short_repr
 
     folder: Path
     scores: dict[str, Any]
@@ -111,6 +114,10 @@ class Experiment:
         self.config = replace(settings or ExperimentConfig(), training=self.training.config)
         self._is_described = settings is not None
         self._fitted: Fitted | None = None
+
+    def __repr__(self) -> str:
+        state = "not trained" if self._fitted is None else repr(self._fitted)
+        return f"Experiment({self.data.train!r}, {type(self.training.method).__name__}, {state})"
 
     @classmethod
     def of(

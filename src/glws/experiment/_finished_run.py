@@ -11,6 +11,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from glws._aliases import Report, silent
+from glws._reprs import short_repr
 from glws.data import Schema, augment, instance_shape, read_table
 from glws.data.augment import AUGMENTATIONS
 from glws.data.tables import read_description
@@ -41,6 +42,9 @@ from glws.training import (
 
 class FinishedRun(NamedTuple):
     """A finished run to use: its configuration, its classes, and what its features are."""
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     run: RunFolder
     config: ExperimentConfig

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glws._messages import hint
+from glws._reprs import short_repr
 from glws.data import Groups, WeakDataset
 from glws.errors import DataError
 from glws.experiment._bags import BagReading
@@ -31,6 +32,8 @@ class GroupAnswer:
     the probability that the group would have without each instance. `watched` is the class whose probabilities are
     shown: the counted one. `attention` is that of methods with attention. `ids` name the instances.
     """
+
+    __repr__ = short_repr
 
     group: str
     weak: str

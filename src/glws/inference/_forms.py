@@ -20,6 +20,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
+from glws._reprs import short_repr
 from glws.automata import Automaton, between, exactly, from_counts, from_table
 from glws.errors import AutomatonError
 from glws.inference import _closed as closed
@@ -59,6 +60,11 @@ class AbstractForm(ABC):
 
     selection: AbstractForm | None = None
     """p(selected | y), if the groups were sampled conditional on their weak label (`Selected`)."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__repr__" not in cls.__dict__:  # else dataclass writes one, which prints tensors
+            cls.__repr__ = short_repr  # type: ignore[method-assign]
 
     @abstractmethod
     def solve(self, potentials: Float[Tensor, "groups instances classes"], lengths: Int[Tensor, "groups"]) -> Answer:

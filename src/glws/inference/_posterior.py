@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from glws._reprs import html_table, short_repr
 from glws.errors import DataError
 from glws.inference import _automata_form as automata_form
 from glws.inference._forms import AbstractForm, Solution
@@ -17,6 +18,8 @@ from glws.inference._padding import padding_mask
 from glws.inference._problem import Problem, Weak, checked_problem
 
 AUTOMATON_ENGINES = {"trellis": automata_form.by_trellis, "enumeration": automata_form.by_enumeration}
+SHOWN_GROUPS, SHOWN_ROWS = 5, 8
+"""A notebook shows so many groups of a posterior, and instances of each."""
 ENGINES = ("auto", "closed", "counts", "joint counts", *AUTOMATON_ENGINES)
 
 
@@ -32,6 +35,8 @@ class Posterior:
     error:          an estimate of the largest error of a posterior in each group, which covers the true error in more
                     than 95 % of random groups; 0 for groups that are exact, None if all of them are.
     """
+
+    __repr__ = short_repr
 
     log_likelihood: Float[Tensor, "groups"]
     marginals: Float[Tensor, "groups instances classes"] | Float[Tensor, "rows classes"]
@@ -98,6 +103,35 @@ class Posterior:
         for groups, form, potentials, lengths in self._possible():
             entropies[groups] = form.entropy(potentials, lengths).to(entropies.dtype)
         return entropies
+
+    def plot(self, group: int = 0, classes: Sequence[str] | None = None, ax: Any = None) -> Any:
+        """Draws the posterior of one group as stacked bars, predictions as dots; needs matplotlib, gives the axes."""
+        from glws._plots import plot_posterior
+
+        probs, potentials = self._of_group(group)
+        return plot_posterior(probs, potentials.softmax(1), classes, ax)
+
+    def _of_group(self, group: int) -> tuple[Tensor, Tensor]:
+        """Posterior and predictions of the instances of one group, [instances, classes], on the CPU."""
+        if not 0 <= group < len(self.lengths):
+            raise DataError(f"there are {len(self.lengths):,} groups, asked for number {group}")
+        length = int(self.lengths[group])
+        start = int(self.lengths[:group].sum())
+        tables = (self.marginals.detach(), self.potentials)
+        return tuple(  # type: ignore[return-value]
+            (table[group, :length] if table.ndim == 3 else table[start : start + length]).double().cpu()
+            for table in tables
+        )
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for group in range(min(len(self.lengths), SHOWN_GROUPS)):
+            probs = self._of_group(group)[0]
+            shown = [" ".join(f"{value:.2f}" for value in row) for row in probs[:SHOWN_ROWS].tolist()]
+            more = [f"... {len(probs) - SHOWN_ROWS} more"] if len(probs) > SHOWN_ROWS else []
+            rows.append([group, f"{float(self.log_likelihood[group]):.4g}", " | ".join(shown + more)])
+        title = f"Posterior of {len(self.lengths):,} groups, engine {self.engine}"
+        return html_table(title, ["group", "log-likelihood", "posterior of each instance"], rows)
 
     def _possible(self) -> Iterator[tuple[Tensor | slice, AbstractForm, Tensor, Tensor]]:
         """The possible groups, if any: indices, form, potentials and lengths."""

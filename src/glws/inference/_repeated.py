@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from glws._reprs import short_repr
 from glws.errors import DataError
 
 ALIAS_POINTS, SPREADS = 26, 9.0
@@ -20,6 +21,9 @@ STEPS = 80
 
 class RepeatedCounts(NamedTuple):
     """log P(count) for each group, and for each row the expected number of counted instances given the count."""
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     log_likelihood: Float[Tensor, "groups"]
     expected: Float[Tensor, "groups rows"]

@@ -9,9 +9,14 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
+from glws._reprs import short_repr
+
 
 class Solution(NamedTuple):
     """An answer, the engine that computed it, and its error estimate."""
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     log_likelihood: Float[Tensor, "groups"]
     marginals: Float[Tensor, "groups instances classes"] | Float[Tensor, "rows classes"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from glws._reprs import short_repr
 from glws.errors import DataError
 from glws.kinds._arrays import Numbers
 from glws.kinds._vote_dependence import Dependence, dependence_of
@@ -33,6 +34,9 @@ class SourceQuality(NamedTuple):
     The interval is for the uncertainty of labels and of sampling. `confusion` [classes, classes] has a row for each
     true class. NaN for a source without votes. `only_class` is what it always says, None if it says several classes.
     """
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     name: str
     votes: int

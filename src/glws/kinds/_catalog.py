@@ -64,12 +64,24 @@ KINDS: dict[str, Kind] = {
 """The kinds of this package that columns can give, by the name that a description gives."""
 
 
+ELSEWHERE = {
+    "class_counts": "kind: proportions with weak: {counts: [...]}, a column with the count of each class",
+    "present_classes": "kind: multi_instance with weak: {classes: ...}, a column with the set of classes that occur",
+    "noisy_candidates": "kind: partial_labels with options: {miss_rate: ...}",
+    "unlabeled_classes": "kind: labels for the rows with labels, and kind: unlabeled for sets of the others",
+    "expected_count": "kind: unlabeled with the share of the class",
+}
+"""Classes in Python that columns give under the name of another kind."""
+
+
 def find_kind(name: str, allow_code: bool = False) -> Kind:
     """The kind of this name; with `allow_code` also a class of the user's own, as `package.module:Class`.
 
     >>> find_kind("proportions").columns[0]
     {'count': 'count'}
     """
+    if name in ELSEWHERE:
+        raise DataError(f"no kind of weak label is called {name!r}; say {ELSEWHERE[name]}")
     found: Any = find("glws.kinds", name, KINDS, allow_code)
     if not (isinstance(found, type) and issubclass(found, AbstractSupervision)):
         what = found.__name__ if isinstance(found, type) else type(found).__name__

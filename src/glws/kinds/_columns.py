@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glws._class_names import ClassNames
+from glws._reprs import short_repr
 from glws.errors import DataError
 
 Columns = tuple[dict[str, str], ...]
@@ -35,6 +36,8 @@ FIRST_CLASS = 2
 @dataclass(frozen=True)
 class KindRequest:
     """What a kind is made from: its weak values, the classes, the groups' lengths, the options that were given."""
+
+    __repr__ = short_repr
 
     weak: Mapping[str, NDArray[Any]]
     classes: tuple[str, ...]

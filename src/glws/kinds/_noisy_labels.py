@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -72,14 +73,16 @@ class NoisyLabels(AbstractTableKind, LearnsNoise):
 
             T[y, u] = n_u priors[u, y] / Σ_v n_v priors[v, y]
 
-        That is all such sets say of single instances, whatever groups they are put into. Classes that occur in no set
-        have no row, and are refused.
+        Of two classes, a number for each set may stand for the share of class 1. That is all such sets say of single
+        instances, whatever groups they are put into. Classes that occur in no set have no row, and are refused.
 
         >>> weak = NoisyLabels.of_sets([3, 1], [[0.5, 0.5], [0.1, 0.9]])
         >>> weak.observed.tolist(), weak.transition[1].tolist()
         ([0, 0, 0, 1], [0.625, 0.375])
         """
-        numbers, rows = whole_numbers(sizes, "sizes"), shares(priors, "priors", 2)
+        numbers, is_binary = whole_numbers(sizes, "sizes"), np.ndim(priors) == 1 and len(priors) == 2
+        rows = shares(priors, "priors", 1 if is_binary else 2)
+        rows = torch.stack([1 - rows, rows], 1) if is_binary else rows
         if len(numbers) != len(rows) or rows.shape[0] != rows.shape[1]:
             raise DataError(f"{len(numbers)} sets need as many rows and columns of priors, found {list(rows.shape)}")
         joint = (numbers[:, None] * rows).T

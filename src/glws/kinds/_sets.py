@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from glws._reprs import short_repr
 from glws.kinds._abstract import AbstractSupervision
 from glws.kinds._unlabeled import Count, Unlabeled
 
@@ -19,6 +20,9 @@ SET_SIZE = 64
 
 class Part(NamedTuple):
     """Groups of a simpler kind: for each, the numbers of the groups it unites, and their weak labels."""
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     groups: Sequence[Int[Tensor, "united"]]
     weak: AbstractSupervision

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from glws._reprs import short_repr
 from glws.data import Batch, WeakDataset
 from glws.errors import DataError
 from glws.kinds import AbstractSupervision
@@ -23,6 +24,8 @@ from glws.methods._step import Outputs, Progress, State, Step
 class Setup:
     """What a method may know before training: the data, the sizes, the device, and where to draw from."""
 
+    __repr__ = short_repr
+
     data: WeakDataset
     num_classes: int
     num_features: int
@@ -33,6 +36,8 @@ class Setup:
 @dataclass(frozen=True)
 class Epoch:
     """What a method may do before an epoch: ask the network for the logits of any instances, in the plain view."""
+
+    __repr__ = short_repr
 
     data: WeakDataset
     state: State

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from glws._reprs import short_repr
 from glws.data import Batch
 
 State = dict[str, Tensor]
@@ -39,6 +40,9 @@ class Outputs:
     def __iter__(self) -> Iterator[Tensor]:
         yield self.logits
         yield self.features
+
+    def __repr__(self) -> str:
+        return f"Outputs(logits {list(self.logits.shape)})"
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,8 @@ class Step:
     `state` and `modules` come from the method's `init` and `modules`; `notes` are scalars for the log, averaged over an
     epoch.
     """
+
+    __repr__ = short_repr
 
     batch: Batch
     network: Network

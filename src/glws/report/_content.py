@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from glws._reprs import short_repr
 from glws.errors import DataError
 from glws.evaluation import ReliabilityCurve
 
@@ -24,6 +25,8 @@ class KnownPart:
     `group_sizes` [groups] has one entry for each group. `descriptions` are `weak.describe(group)` for some of
     them; `automaton_svg` is a drawing of one and `automaton_of` names its group.
     """
+
+    __repr__ = short_repr
 
     kind: str
     group_sizes: Integers
@@ -45,6 +48,8 @@ class Instance:
     too, q_j(k). Shown is the `image` (uint8, [channels, height, width], one channel or three) or the `features`, value
     by name. `label` is the true class where somebody knows it; `name` may be a row, a file, a path.
     """
+
+    __repr__ = short_repr
 
     prediction: Floats
     posterior: Floats | None = None
@@ -91,6 +96,8 @@ class BagMap:
     `caption` is the weak label of the bag and the prediction for it.
     """
 
+    __repr__ = short_repr
+
     group: str
     caption: str
     image: Image
@@ -113,6 +120,8 @@ class RunContent:
     Traceback (most recent call last):
     glws.errors.DataError: run 'first': expected a confusion matrix of shape [2, 2] (2 classes), found [3, 3]
     """
+
+    __repr__ = short_repr
 
     name: str
     command: str

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from glws._reprs import short_repr
 from glws.selection._folds import Folds
 from glws.selection._likelihood import WeakLabels, weak_fit
 
@@ -19,6 +20,9 @@ LEAST_PRIOR, CLOSE, MOST_ROUNDS = 1e-6, 1e-6, 200
 
 class Calibration(NamedTuple):
     """Logits become factor · log p + offset; the factor is one over the temperature."""
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     factor: float
     offset: Array

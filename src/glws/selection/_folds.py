@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from glws._reprs import short_repr
 from glws.data import Groups
 from glws.kinds import AbstractSupervision
 from glws.selection._likelihood import WeakLabels, posterior_of_rows
@@ -24,6 +25,8 @@ class Folds:
 
     A group is held out in its fold. A row has the fold of its groups if they are all of one fold; otherwise it has -1.
     """
+
+    __repr__ = short_repr
 
     number: int
     of_groups: tuple[Numbers, ...]
@@ -59,6 +62,8 @@ class HeldOut:
     A row whose groups are of several folds is here several times. `rows` are numbers of original rows, `folds` those of
     the models that predict them.
     """
+
+    __repr__ = short_repr
 
     known: WeakLabels
     rows: Numbers

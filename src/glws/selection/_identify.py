@@ -151,6 +151,11 @@ def identify(data: WeakDataset, labels: Sequence[int] | Tensor | None = None) ->
     >>> identify(pairs).describe(["cat", "dog"])
     ["'cat' and 'dog' can be exchanged", 'one labeled instance of either settles it']
     """
+    if not isinstance(data, WeakDataset):
+        raise DataError(
+            f"identify asks about data, as different groups identify more than one: identify(WeakDataset(instances, "
+            f"groups, weak)); found {type(data).__name__}"
+        )
     num_classes = data.weak[0].num_classes
     truth = None if labels is None else _checked(labels, len(data.instances), num_classes)
     if num_classes > MOST_CLASSES:

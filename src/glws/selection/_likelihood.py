@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from glws._reprs import short_repr
 from glws.data import Groups
 from glws.inference import infer, padding_mask
 from glws.kinds import AbstractSupervision
@@ -20,6 +21,9 @@ GROUPS_AT_ONCE = 512
 
 class WeakLabels(NamedTuple):
     """The weak labels of rows: for each kind its groups of row numbers, and one weak label per group."""
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     groups: tuple[Groups, ...]
     weak: tuple[AbstractSupervision, ...]
@@ -44,6 +48,9 @@ class WeakFit(NamedTuple):
     log_likelihood: of each group, kind after kind, 0 where it is impossible. gradient: of the sum with respect to the
     logits of the rows. impossible: the number of groups that the predictions rule out.
     """
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     log_likelihood: Array
     gradient: Array

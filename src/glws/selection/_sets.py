@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from glws._reprs import short_repr
 from glws.data import Groups
 from glws.kinds import AbstractSupervision, Labels, SoftLabels, Unlabeled, UnlabeledClasses
 from glws.selection._likelihood import WeakLabels
@@ -23,6 +24,9 @@ class SetFacts(NamedTuple):
     pooled: the class prior of all rows of the sets, which predictions then refer to. target: that of the unlabeled rows
     alone, the population to predict for. rows: these unlabeled rows.
     """
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     known: WeakLabels
     pooled: Array

@@ -33,6 +33,7 @@ from glws.training._noise import NoiseEM as NoiseEM
 from glws.training._noise_estimates import NoiseEstimate as NoiseEstimate
 from glws.training._observer import Observer as Observer
 from glws.training._observer import TensorBoardMirror as TensorBoardMirror
+from glws.training._observer import shown_progress as shown_progress
 from glws.training._order import Order as Order
 from glws.training._predictor import Predictor as Predictor
 from glws.training._restarts import continues as continues

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from glws._reprs import short_repr
 from glws.data import Groups, Instances, ShardInstances, WeakDataset, instances_of
 from glws.evaluation import (
     BagAccuracy,
@@ -47,6 +48,8 @@ ReadBags = Callable[[WeakDataset, BagRule, "Predictions"], Float[Tensor, "groups
 @dataclass(frozen=True, eq=False)
 class Labeled:
     """Instances with true labels (-1: not known), for evaluation only; `bags` are labeled groups of them."""
+
+    __repr__ = short_repr
 
     instances: Instances
     labels: Int[Tensor, "instances"]
@@ -200,6 +203,8 @@ def _posterior(
 class Predictions:
     """Predictions for some instances of a data set, on the CPU, and the sorted numbers of these instances."""
 
+    __repr__ = short_repr
+
     numbers: Int[Tensor, "some"]
     log_probs: Float[Tensor, "some classes"]
 
@@ -228,6 +233,8 @@ class Evaluation:
     held-out groups; `held_out_odds` and `test_odds` the log-odds of bags, for kinds with a `bag_rule`. Any part may be
     missing.
     """
+
+    __repr__ = short_repr
 
     test: Labeled | None = None
     tested: Float[Tensor, "instances classes"] | None = None

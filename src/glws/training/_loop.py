@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from glws._reprs import html_table, short_number
 from glws._seeds import derived_generator, derived_seed
 from glws.data import Batch, WeakDataset, augment, check_learnable, training_sets
 from glws.data.augment import Views
@@ -41,7 +42,7 @@ from glws.training._network import (
     ready,
 )
 from glws.training._noise import LearnedNoise, NoiseLearning
-from glws.training._observer import Observer
+from glws.training._observer import Observer, shown_progress
 from glws.training._order import Order
 from glws.training._ownership import Ownership
 from glws.training._predictor import Predictor
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
     from glws.training._mixture_training import MixtureTraining
 
 Row = dict[str, float | int | str]
+SHOWN = ("epoch", "loss", "test_accuracy", "held_out_log_likelihood")
+"""What a repr shows of the last epoch."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +69,29 @@ class Fitted:
     `stopped_by` is the number of the signal that ended training early, Ctrl-C or other, None if it is complete;
     `stop_if_asked` passes it on. `selection` has the candidates of `model="auto"`, None for a model of your own.
     """
+
+    def __repr__(self) -> str:
+        last = {name: short_number(value) for name, value in self.history[-1].items()} if self.history else {}
+        shown = ", ".join(f"{name} {last[name]}" for name in SHOWN if name in last)
+        return f"Fitted({type(self.model).__name__}{', ' if shown else ''}{shown})"
+
+    def _repr_html_(self) -> str:
+        if self.selection is not None:
+            rows = [
+                [each.name, f"{each.score:.4f}", f"{each.standard_error:.4f}", f"{each.weight:.2f}"]
+                for each in self.selection.candidates
+            ]
+            return html_table(repr(self), ["candidate", "held-out score", "standard error", "weight"], rows)
+        last = self.history[-1] if self.history else {}
+        return html_table(repr(self), ["last epoch", ""], [[name, short_number(value)] for name, value in last.items()])
+
+    def plot_history(self, *names: str, ax: Any = None) -> Any:
+        """Draws the named columns of the history (by default the usual ones), or candidates; needs matplotlib."""
+        from glws._plots import plot_candidates, plot_history
+
+        if self.selection is not None and not names:
+            return plot_candidates(self.selection.candidates, ax)
+        return plot_history(self.history, names, ax)
 
     model: nn.Module
     history: list[Row]
@@ -104,13 +130,16 @@ def fit(
     snapshots: Snapshots | None = None,
     observer: Observer | None = None,
     world: World | None = None,
+    verbose: bool = False,
 ) -> Fitted:
     """Trains a network on weakly labeled data; the last epoch is the result.
 
     `model` is any module that gives logits `[batch, classes]`; it is trained in place. Without one, `fit(data=data)`
     chooses among models of table rows by held-out weak labels (`Fitted.selection`). Without a `method` it is EM on
     whatever is known; without `views` nothing is augmented. `test` are labeled instances and `held_out` groups
-    held out, evaluated after each epoch. `snapshots` say where training is saved and resumed from.
+    held out, evaluated after each epoch. `snapshots` say where training is saved and resumed from. `verbose` shows a
+    progress bar, or lines where nobody is looking; Ctrl-C ends training early with what was learned until then
+    (`Fitted.stopped_by`).
 
     The same seed gives the same bits, and so does an interrupted training that resumes from its snapshots:
     what is random is drawn from the seed and the number of the step.
@@ -129,11 +158,10 @@ def fit(
     data = resolve_priors(data)
     check_learnable(data.groups, data.weak)
     if isinstance(model, str):
-        return _search(data, method, config or TrainingConfig(), views).run(
-            test, held_out, snapshots or Snapshots(None), observer or Observer()
-        )
+        search = _search(data, method, config or TrainingConfig(), views)
+        return search.run(test, held_out, snapshots or Snapshots(None), observer or shown_progress(verbose))
     training = Training(model, data, method or default_method(), config or TrainingConfig(), views, world or World())
-    return training.run(test, held_out, snapshots or Snapshots(None), observer or Observer())
+    return training.run(test, held_out, snapshots or Snapshots(None), observer or shown_progress(verbose))
 
 
 def _search(
@@ -200,6 +228,10 @@ class Training:
         self._steps = self._step_graphs() if is_replayed else None
         self._ownership = Ownership(world) if world.size > 1 and method.adds_up else None
 
+    def __repr__(self) -> str:
+        steps = self.num_epochs * self.order.steps_per_epoch
+        return f"Training({type(self.model).__name__} by {type(self.method).__name__}, step {self.step} of {steps})"
+
     def _step_graphs(self) -> StepGraphs | None:
         """Where a whole step can be recorded: in one process, with all instances on the GPU, if the method says how.
 
@@ -239,7 +271,13 @@ class Training:
                 if self.step % self.order.steps_per_epoch == 0:
                     self._begin_epoch()
                 asked = self.world.begin_any(stop.received is not None)  # it travels during the step
-                self._train_step()
+                try:
+                    self._train_step()
+                except KeyboardInterrupt:  # raised, as where no handler of signals is allowed
+                    if not self.history or self.world.size > 1:
+                        raise
+                    stop.received = signal.SIGINT
+                    break
                 if self.noise.is_due(self.step, last):
                     self._learn_noise()
                 observer.stepped(self.step)

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from glws._reprs import short_repr
 from glws.selection import (
     Calibration,
     HeldOut,
@@ -79,6 +80,8 @@ class Candidate:
 class Member:
     """A candidate: its models, their predictions for held-out rows, their calibration, and log p(w | x) of groups."""
 
+    __repr__ = short_repr
+
     name: str
     learner: Learner
     held_out: Array
@@ -93,6 +96,8 @@ class Selection:
     `held_out_log_probs` are predictions for the rows of `held_out` by models that were not trained on their groups.
     A search that was stopped is not complete: it mixes what it had trained.
     """
+
+    __repr__ = short_repr
 
     mixture: Mixture
     candidates: tuple[Candidate, ...]

@@ -21,6 +21,7 @@ from glws.models import build
 from glws.selection import WeakLabels
 from glws.training._checkpoint import Saved, Snapshots
 from glws.training._config import TrainingConfig
+from glws.training._devices import chosen_device
 from glws.training._evaluate import AT_ONCE, Evaluation, Labeled
 from glws.training._guard import collapse, implied_rates
 from glws.training._loop import Fitted, Row, Training
@@ -80,6 +81,7 @@ class MixtureTraining:
             raise DataError(
                 'model="auto" chooses for rows of numbers in memory; pass a model, for instance glws.models.build(...)'
             )
+        chosen_device(config.device)  # it must be there, although the search runs on the CPU
         self.source, self.config = data, config
         self.views = views or augment.views("tables")
         self.method = method or default_method()
@@ -90,6 +92,9 @@ class MixtureTraining:
         self.noise = LearnedNoise()
         self._learners: list[Learner] = []
         self._is_noise_learned = not any(map(is_learned, data.weak))
+
+    def __repr__(self) -> str:
+        return f"MixtureTraining({self.source!r}, {len(self.history)} candidates tried)"
 
     @waiting_for_kernels()
     def run(
@@ -187,6 +192,8 @@ class MixtureTraining:
         tensors = found.checkpoint.tensors
         numbers = {int(name.split("/")[1]) for name in tensors if name.startswith("search/")}
         try:
+            if not numbers:
+                raise KeyError("search")
             self._learners = [learner_of_tensors(inside(tensors, f"search/{number}/")) for number in sorted(numbers)]
         except (RuntimeError, KeyError, IndexError) as error:
             raise CheckpointError(f"the checkpoint of step {found.step:,} is not that of a search") from error

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from glws._reprs import short_repr
 from glws._seeds import derived_generator
 from glws.data import Groups, WeakDataset, split
 from glws.errors import DataError
@@ -65,6 +66,8 @@ class LearnedNoise:
 
     `estimates` are the parameters with intervals, at the end of a training that was completed.
     """
+
+    __repr__ = short_repr
 
     counts: Mapping[str, Tensor] = field(default_factory=dict)
     estimates: tuple[NoiseEstimate, ...] = ()

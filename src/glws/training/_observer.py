@@ -36,6 +36,20 @@ class Observer:
         """A problem that does not stop training; reported once for consecutive epochs."""
 
 
+def shown_progress(verbose: bool = True, measure: str = "accuracy", console: Any = None) -> Observer:
+    """A progress bar in a terminal or a notebook, lines elsewhere; nothing without `verbose`.
+
+    `measure` is the score of test predictions that is shown, `console` that of rich, by default a new one.
+    """
+    if not verbose:
+        return Observer()
+    from rich.console import Console
+
+    from glws.training._progress import watching
+
+    return watching(console or Console(highlight=False, soft_wrap=True), measure)
+
+
 class TensorBoardMirror:
     """Shows rows in TensorBoard too, if it is installed; a failure there does not stop the run.
 

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from glws._reprs import short_repr
 from glws._seeds import derived_generator
 from glws.data import Groups, Instances, WeakDataset
 from glws.errors import ConfigError
@@ -33,6 +34,8 @@ class Order:
     >>> order.steps_per_epoch, [[len(part) for part in order.groups(0, step)] for step in range(3)]
     (3, [[2, 1], [2, 1], [1, 1]])
     """
+
+    __repr__ = short_repr
 
     sizes: tuple[int, ...]
     batch: tuple[int, ...]

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from glws._reprs import short_repr
 from glws.data import Groups, Inputs, ShardInstances, WeakDataset, instances_of
 from glws.data.augment import Views
 from glws.evaluation import balanced_posterior
@@ -30,6 +31,8 @@ class Predictor:
     Instances are as the data hold them, and are seen in the plain view, on the `device`. `state` is what the method
     remembers, `modules` are its own networks. `config` says the precision and the `shares` of the classes.
     """
+
+    __repr__ = short_repr
 
     model: nn.Module
     config: TrainingConfig

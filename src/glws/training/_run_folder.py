@@ -98,6 +98,9 @@ class RunFolder:
         self.metrics = MetricsLog(path)
         self._lock = lock
 
+    def __repr__(self) -> str:
+        return f"RunFolder({str(self.path)!r}, {'finished' if self.is_finished else 'not finished'})"
+
     @classmethod
     def create(
         cls,

@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
+from glws._reprs import short_repr
 from glws.data._scaling import Scaling
 from glws.data.slides._slide_file import Floats, SlideFile, open_slide
 from glws.errors import DataError
@@ -33,6 +34,8 @@ class SlideFeatures:
 
     Nothing stays in memory. With a `scaling` features are standardized on the way, in float32.
     """
+
+    __repr__ = short_repr
 
     paths: tuple[Path, ...]
     bounds: NDArray[np.int64]

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from glws._messages import one_line
 from glws._optional import needed
+from glws._reprs import short_repr
 from glws.errors import DataError
 
 FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP")
@@ -31,6 +32,8 @@ class ImageFiles:
     damaged or not an image raises a `DataError` that names it. It has the interface of instances of `WeakDataset`
     (`len`, `take`) and of a data set for a torch `DataLoader` (`len`, indexing).
     """
+
+    __repr__ = short_repr
 
     paths: tuple[str, ...]
     size: int = 224

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from glws._reprs import short_repr
 from glws.data.sources._images import ImageFiles
 from glws.errors import DataError
 
@@ -18,6 +19,8 @@ Inputs = NDArray[np.uint8] | NDArray[np.float32] | ImageFiles
 @dataclass(frozen=True, eq=False)
 class Split:
     """One part of a source: inputs, and the true class of each as a number."""
+
+    __repr__ = short_repr
 
     inputs: Inputs
     labels: NDArray[np.int64]

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from glws._reprs import short_repr
 from glws.data._scaling import Scaling, scaled, scaling_of
 from glws.data.tables._schema import DAY, Coded, Column, Schema
 
@@ -23,6 +24,8 @@ ROWS_AT_ONCE = 1 << 14
 @dataclass(frozen=True, eq=False)
 class EncodedInstances:
     """Rows of a coded table as a network takes them: encoded, and standardized if there is a scaling."""
+
+    __repr__ = short_repr
 
     schema: Schema
     coded: Coded

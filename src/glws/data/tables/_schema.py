@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glws._messages import counted, hint
+from glws._reprs import short_repr
 from glws.errors import DataError
 
 TYPES = ("number", "category", "boolean", "date", "text", "id", "ignore")
@@ -135,6 +136,8 @@ class Coded:
 
     `matrix` is `[rows, columns]`; `texts` a sparse matrix `[rows, width]` of all text columns, or None.
     """
+
+    __repr__ = short_repr
 
     matrix: Array
     texts: Any = None

@@ -11,6 +11,7 @@ from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
 
+from glws._reprs import short_repr
 from glws.errors import DataError
 
 
@@ -40,6 +41,8 @@ class ShardInstances:
     Traceback (most recent call last):
     glws.errors.DataError: instance 2 was read by another process; this one has 3 to 4
     """
+
+    __repr__ = short_repr
 
     values: Tensor
     bounds: tuple[int, ...]

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from glws._reprs import short_repr
 from glws.data._columns import lost_values
 from glws.data._dataset import Instances, TensorInstances, WeakDataset
 from glws.data._groups import Groups
@@ -36,6 +37,8 @@ class WeakBlock:
     `group_names` are the groups' names in the file (row numbers where each row is a group). `kind` is what the
     description says, `kind_class` the class of that name.
     """
+
+    __repr__ = short_repr
 
     kind: str
     kind_class: type[AbstractSupervision]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from glws._messages import hint, one_line
 from glws._optional import needed
+from glws._reprs import short_repr
 from glws.data.tables._frames import arrow_table
 from glws.errors import DataError
 from glws.kinds import Votes
@@ -26,6 +27,9 @@ BATCH_ROWS = 1 << 20
 
 class VoteTable(NamedTuple):
     """Votes with the names of their items and classes; names of sources are `votes.source_names`."""
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     votes: Votes
     items: NDArray[Any]

@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from glws._optional import needed
+from glws._reprs import short_repr
 from glws.errors import DataError
 from glws.kinds import Numbers
 from glws.kinds._arrays import class_mask, classes, reals, refuse, same_length, shares, shown
@@ -28,6 +29,8 @@ class HeldOutScores:
     `scored` are their numbers, `probabilities` their rows; `temperature` divided the model's log-probabilities (1:
     they were calibrated, above 1: overconfident).
     """
+
+    __repr__ = short_repr
 
     scored: Int[Tensor, "scored"]
     probabilities: Float[Tensor, "scored classes"]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from glws._reprs import short_repr
 from glws.data._dataset import WeakDataset
 from glws.data._groups import Groups
 from glws.kinds import AbstractSupervision
@@ -19,6 +20,8 @@ class Weakened:
     the same length. `statistics` is for reports and tests: it is computed from the true labels, so
     it must not be used in training, except for the priors that the setting reveals anyway.
     """
+
+    __repr__ = short_repr
 
     groups: Groups | tuple[Groups, ...]
     weak: AbstractSupervision | tuple[AbstractSupervision, ...]

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from glws._reprs import short_repr
 from glws.errors import DataError
 from glws.inference import _gpu as gpu
 from glws.inference._counts.on_cpu import compiled_counts, kernel_of
@@ -25,6 +26,9 @@ ALGORITHMS = ("auto", "compiled", "characteristic", "recursion")
 
 class CountResult(NamedTuple):
     """The result for a batch of problems."""
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
     log_likelihood: Float[Tensor, "problems"]
     """log Σ_y ω(S(y)) Π_j potential_j(y_j); -inf when impossible."""

@@ -9,10 +9,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from glws._reprs import short_repr
+
 
 @dataclass(frozen=True)
 class Exactly:
     """Exactly `count` instances are counted: ω(k) = 1 at k = count, else 0."""
+
+    __repr__ = short_repr
 
     count: Int[Tensor, "problems"]
 
@@ -25,6 +29,8 @@ class Between:
     impossible.
     """
 
+    __repr__ = short_repr
+
     low: Int[Tensor, "problems"]
     high: Int[Tensor, "problems"]
 
@@ -32,6 +38,8 @@ class Between:
 @dataclass(frozen=True)
 class Weighted:
     """Any weights: column k holds log ω(k), -inf for impossible counts; columns beyond the length are ignored."""
+
+    __repr__ = short_repr
 
     log_weights: Float[Tensor, "problems counts"]
 
@@ -44,6 +52,8 @@ class Sampled:
     each. Then ω(k) is the probability that L - k of those are counted, and Z that L of all 2 L are. It costs as much as
     a hard count, O(L), while other weights cost more.
     """
+
+    __repr__ = short_repr
 
     prior: Float[Tensor, "problems"]
 

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from glws.training import Observer
+from glws.training._observer import Observer
 
 
 def watching(console: Console, measure: str = "accuracy") -> Observer:
