@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from examples import advertiser, election, fraud
+from examples import adult_noisy_counts, advertiser, election, fraud
 from glws.aggregates import ecological, read_margins
 from glws.cli import run
 
@@ -21,6 +21,18 @@ def test_an_advertiser_trains_on_noisy_counts_of_overlapping_groups(
     assert run(["doctor", "clicks.yaml"]) == 0
     assert run(["train", "--data", "clicks.yaml", "--out", "run", "training.epochs=15"]) == 0
     assert json.loads((tmp_path / "run" / "result.json").read_text())["content"]["scores"]["accuracy"] > 0.8
+
+
+@pytest.mark.slow
+def test_fourteen_columns_are_learned_from_noisy_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert adult_noisy_counts.main(["--model", "linear"]) > 0.75
+    assert "columns: 6 numbers, 8 categories; 51 inputs of the model" in capsys.readouterr().out
+    line = (
+        "39, State-gov, 77516, Bachelors, 13, Never-married, ?, Not-in-family, White, Male, 2174, 0, 40, Cuba, >50K\n"
+    )
+    (tmp_path / "adult.data").write_text(line)
+    people, is_rich = adult_noisy_counts.read(tmp_path / "adult.data", np.random.default_rng(0), 10)
+    assert (people["age"][0], people["occupation"][0], is_rich.tolist()) == (39.0, None, [True])
 
 
 @pytest.mark.slow
