@@ -18,7 +18,7 @@ ABOUT = (
 
 
 def candidate_sections(found: Selection | None) -> Iterator[Section]:
-    """What was tried and why it was chosen; none for a model of one's own."""
+    """What was tried and why it was chosen; none for a model of your own."""
     if found is not None:
         best = found.candidates[0]
         yield Section("Candidates", (ABOUT,), {each.name: _described(each, best) for each in found.candidates})

@@ -66,7 +66,7 @@ def is_left_open(config: TrainingConfig) -> bool:
 class MixtureTraining:
     """A search in stages, with checkpoints after stages; `run` does all of it and leaves a `Fitted`.
 
-    A killed search goes on with the stages that it had finished. Noise that is learned is learned with one network
+    A killed search resumes after the stages that it had finished. Noise that is learned is learned with one network
     first.
     """
 
