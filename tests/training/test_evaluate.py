@@ -12,6 +12,7 @@ from glws.evaluation import scores
 from glws.kinds import Labels, Proportions
 from glws.training import Evaluation, Labeled, World, log_probs_of, posteriors
 from glws.training import _evaluate as evaluate
+from glws.training import _posteriors as posteriors_module
 
 WEIGHTS = torch.tensor([[1.0, -0.5], [0.3, 0.2], [-1.0, 0.7]], dtype=torch.float64)
 
@@ -35,7 +36,7 @@ def data(seed: int = 0) -> WeakDataset:
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a few instances and groups are many pieces."""
     monkeypatch.setattr(evaluate, "AT_ONCE", 4)
-    monkeypatch.setattr(evaluate, "GROUPS_AT_ONCE", 2)
+    monkeypatch.setattr(posteriors_module, "GROUPS_AT_ONCE", 2)
 
 
 @pytest.mark.usefixtures("small_pieces")

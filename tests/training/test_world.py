@@ -33,6 +33,9 @@ def test_two_processes_train_what_one_trains_and_checkpoints_move_between_them(t
     assert (found["2 noise"] - noise).abs().max() <= 1e-12
     assert len(found["1 normed"]) == len(alone) + 3 * 16 + 1  # batch norm and its statistics
     assert (found["2 normed"] - found["1 normed"]).abs().max() <= 1e-12
+    votes = found["1 votes"]
+    assert votes[len(alone) :][-2:].sum() == pytest.approx(2 * 4 + 37)  # the instances of each class, with the prior
+    assert (found["2 votes"] - votes).abs().max() <= 1e-12
     assert (found["2 float32"] - found["1 float32"]).abs().max() <= 1e-5
     assert 0 < (found["1 float32"] - alone).abs().max() < 1e-2
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from glws.data import WeakDataset
-from glws.kinds import Labels, NoisyLabels, Proportions
+from glws.kinds import Labels, NoisyLabels, Proportions, Votes
 from glws.methods import GLWS
 from glws.models import build
 from glws.training import Labeled, RunFolder, Snapshots, TrainingConfig, World, fit
@@ -25,8 +25,11 @@ from glws.training._world import join_world, leave_world
 STEPS_PER_EPOCH = 5
 
 
-def data(learns_noise: bool = False) -> tuple[torch.Tensor, WeakDataset]:
-    """Ragged bags and some labels, of which two processes cannot take the same number; and labels of learned noise."""
+def data(case: str = "") -> tuple[torch.Tensor, WeakDataset]:
+    """Ragged bags and some labels, of which two processes cannot take the same number; and labels of learned noise.
+
+    Or votes of learned sources on the instances of the bags.
+    """
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(37, 5, generator=generator, dtype=torch.float64)
     lengths = torch.randint(1, 7, (23,), generator=generator).tolist()
@@ -35,7 +38,10 @@ def data(learns_noise: bool = False) -> tuple[torch.Tensor, WeakDataset]:
     singles = torch.randperm(37, generator=generator)[:9, None]
     labels = (x[singles[:, 0], 0] > 0).long()
     groups, weak = [bags, singles], [Proportions.of(counts), Labels.of(labels, 2)]
-    if learns_noise:
+    if case == "votes":
+        said = (x[:, :1] + torch.randn(37, 3, generator=generator) > 0).long()
+        return x, WeakDataset(x, [bags, torch.arange(37)[:, None]], [weak[0], Votes.of(said, 2).learning()])
+    if case == "noise":
         observed = (x[:, 0] + 0.5 * torch.randn(37, generator=generator) > 0).long()
         groups, weak = [*groups, torch.arange(37)[:, None]], [*weak, NoisyLabels.symmetric(observed, 2, 0.3).learning()]
     return x, WeakDataset(x, groups, weak)
@@ -43,7 +49,7 @@ def data(learns_noise: bool = False) -> tuple[torch.Tensor, WeakDataset]:
 
 def trained(world: World, steps: int, precision: str, folder: Path) -> list[float]:
     """The weights, the last loss and the learned counts, from where the folder left off."""
-    x, weak = data(folder.name.endswith("noise"))
+    x, weak = data(folder.name.split()[-1])
     sizes = (5, 2, 6)[: len(weak.weak)]
     config = TrainingConfig(epochs=steps // STEPS_PER_EPOCH, batch_size=sizes, precision=precision, clip=1.0,
                             learning_rate=0.02, schedule="constant", sync_batch_norm=True)  # type: ignore[arg-type]  # fmt: skip
@@ -112,7 +118,7 @@ def main(folder: Path) -> None:
             name = f"{size} {precision}"
             print(json.dumps([name, by(size, 50, precision, folder / name)]), flush=True)
     for size in (1, 2):
-        for what in ("noise", "normed"):
+        for what in ("noise", "votes", "normed"):
             print(json.dumps([f"{size} {what}", by(size, 50, "float64", folder / f"{size} {what}")]), flush=True)
     for first, then in ((2, 1), (1, 2)):
         name = f"{first} then {then}"

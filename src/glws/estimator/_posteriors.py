@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from glws.data import WeakDataset, united
 from glws.estimator._targets import ParsedTargets
 from glws.inference import padding_mask, waiting_for_kernels
 
@@ -23,7 +24,8 @@ class RowPosterior(NamedTuple):
 
         probs(k) ∝ p(k) Π_g q_g(k) / p(k)          damped(k) ∝ p(k) Π_g (q_g(k) / p(k))^(1/d)
 
-    both [rows, classes]; both are q_g where a row is in one group, and p where it is in none. `probs` takes groups that
+    both [rows, classes]; both are q_g where a row is in one group, and p where it is in none. Votes on rows of other
+    groups are evidence in these groups (`glws.data.united`), and p includes them here. `probs` takes groups that
     share a row for independent witnesses. `damped` is what EM continues with: where all groups hold that there are too
     few of a class, each asks for the whole correction, and all of them together would overshoot. log_likelihood:
     log p(w | x) of every group, kind after kind.
@@ -48,18 +50,21 @@ def row_posterior(log_probs: Array, known: ParsedTargets) -> RowPosterior:
            [0.3, 0.7]])
     """
     predicted = torch.as_tensor(log_probs)
+    data = united(WeakDataset(torch.zeros(len(predicted), 0), known.groups, known.weak, check=False))
+    before = predicted if data.evidence is None else predicted + data.evidence
     messages, times, likelihoods = torch.zeros_like(predicted), torch.zeros(len(predicted), 1).double(), []
-    for groups, weak in zip(known.groups, known.weak, strict=True):
+    for groups, weak in zip(data.groups, data.weak, strict=True):
         for chosen in torch.split(torch.arange(len(groups)), GROUPS_AT_ONCE):
             members, lengths = groups.padded(chosen)
-            answer = weak[chosen].infer(predicted[members], lengths)
+            evidence = None if data.evidence is None else data.evidence[members]
+            answer = weak[chosen].infer(predicted[members], lengths, evidence)
             real = padding_mask(members, lengths) & ~answer.impossible[:, None]
             rows = members[real]
-            messages.index_add_(0, rows, _messages(answer.marginals[real], predicted[rows]))
+            messages.index_add_(0, rows, _messages(answer.marginals[real], before[rows]))
             times.index_add_(0, rows, torch.ones(len(rows), 1).double())
             likelihoods.append(answer.log_likelihood)
     probs, damped = (
-        _normalized(predicted + part, predicted).numpy() for part in (messages, messages / times.clamp_min(1))
+        _normalized(before + part, predicted).numpy() for part in (messages, messages / times.clamp_min(1))
     )
     return RowPosterior(probs, damped, torch.cat([torch.zeros(0), *likelihoods]).double().numpy())
 

@@ -114,9 +114,11 @@ def _rows_of(log_probs: Array) -> Predict:
 
 def _noise_em(known: ParsedTargets, num_rows: int) -> NoiseEM:
     """EM for the noise of the kinds that learn it, of all rows: predictions are those of other folds."""
+    rows = torch.zeros(num_rows, 0)
     parts = [pair for pair in zip(known.groups, known.weak, strict=True) if is_learned(pair[1])]
     groups, weak = [part for part, _ in parts], [part for _, part in parts]
-    return NoiseEM(WeakDataset(torch.zeros(num_rows, 0), groups, weak, check=False))
+    whole = WeakDataset(rows, known.groups, known.weak, check=False)
+    return NoiseEM(WeakDataset(rows, groups, weak, check=False), whole)
 
 
 def is_open(posterior: RowPosterior, rows: Numbers) -> bool:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from glws._messages import hint
 from glws._reprs import short_repr
-from glws.data import Groups, WeakDataset
+from glws.data import Groups, WeakDataset, united
 from glws.errors import DataError
 from glws.experiment._bags import BagReading
 from glws.experiment._data import ExperimentData
@@ -100,7 +100,8 @@ def group_answer(data: ExperimentData, predict: Predictor, name: str, bags: BagR
         raise DataError(f"group {name} has no instances")
     log_probs = _in_order(data.whole, predict, members)
     weak, lengths = data.whole.weak[kind][[number]], torch.tensor([len(members)])
-    evidence = None if data.whole.evidence is None else data.whole.evidence[members][None]
+    rows = united(data.whole).evidence
+    evidence = None if rows is None or weak.is_evidence else rows[members][None]
     answer = weak.infer(log_probs[None], lengths, evidence)
     made = GroupAnswer(
         group=name,

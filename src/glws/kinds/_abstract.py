@@ -50,6 +50,8 @@ class AbstractSupervision(ABC):
     """Whether a row without a group is a group of its own."""
     is_multiclass: ClassVar[bool] = False
     """Whether it tells something of several classes at once, which `per_class` takes apart."""
+    is_evidence: ClassVar[bool] = False
+    """Whether it has a table for single instances that is evidence in groups of other kinds (`glws.data.united`)."""
 
     num_classes: int
 

@@ -71,6 +71,7 @@ class Votes(AbstractTableKind, LearnsNoise):
     may_be_unknown: ClassVar[bool] = True
 
     checks_itself: ClassVar[bool] = True
+    is_evidence: ClassVar[bool] = True
 
     size: ClassVar[int] = 1
     offsets: Int[Tensor, "groups_and_one"]

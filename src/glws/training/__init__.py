@@ -14,7 +14,6 @@ from glws.training._evaluate import bag_log_odds_of as bag_log_odds_of
 from glws.training._evaluate import bag_rule_of as bag_rule_of
 from glws.training._evaluate import log_probs_of as log_probs_of
 from glws.training._evaluate import posteriors as posteriors
-from glws.training._evaluate import posteriors_of as posteriors_of
 from glws.training._guard import in_short as in_short
 from glws.training._guard import weakly_identified as weakly_identified
 from glws.training._loop import Fitted as Fitted
@@ -35,6 +34,8 @@ from glws.training._observer import Observer as Observer
 from glws.training._observer import TensorBoardMirror as TensorBoardMirror
 from glws.training._observer import shown_progress as shown_progress
 from glws.training._order import Order as Order
+from glws.training._posteriors import posteriors_of as posteriors_of
+from glws.training._posteriors import united_posteriors as united_posteriors
 from glws.training._predictor import Predictor as Predictor
 from glws.training._restarts import continues as continues
 from glws.training._run_folder import RunFolder as RunFolder

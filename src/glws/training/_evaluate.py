@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from glws._reprs import short_repr
-from glws.data import Groups, Instances, ShardInstances, WeakDataset, instances_of
+from glws.data import Groups, Instances, ShardInstances, WeakDataset, instances_of, is_shared
 from glws.evaluation import (
     BagAccuracy,
     BagCalibration,
@@ -25,15 +25,13 @@ from glws.evaluation import (
     scores,
     weak_scores,
 )
-from glws.inference import Posterior, waiting_for_kernels
+from glws.inference import Posterior
 from glws.kinds import BagRule
 from glws.methods import Outputs
+from glws.training._posteriors import pieces, posteriors_of, united_posteriors
 from glws.training._world import World
 
 AT_ONCE = 1024
-GROUPS_AT_ONCE = 2048
-CELLS_AT_ONCE = 1 << 17
-"""Groups answered together have at most so many places for instances, or padding at most doubles what they need."""
 
 Predict = Callable[[Tensor], Float[Tensor, "rows classes"]]
 """From instances as they lie to log-probabilities, in the plain view."""
@@ -154,49 +152,19 @@ def bag_rule_of(data: WeakDataset | None) -> BagRule | None:
 
 
 def posteriors(data: WeakDataset, predict: Predict) -> Iterator[tuple[int, Tensor, Tensor, Posterior]]:
-    """For some groups of a kind at a time: the kind's number, the groups' numbers, their instances and posterior."""
-    yield from posteriors_of(data, lambda numbers: _predicted(data, numbers, predict))
+    """For some groups of a kind at a time: the kind's number, the groups' numbers, their instances and posterior.
+
+    The posterior of an instance is the same in a group and in votes on it (`united_posteriors`).
+    """
+    if is_shared(data.weak):
+        yield from united_posteriors(data, Predictions.of_members(data, predict))
+    else:
+        yield from posteriors_of(data, lambda numbers: _predicted(data, numbers, predict))
 
 
 @torch.no_grad()
 def _predicted(data: WeakDataset, numbers: Tensor, predict: Predict) -> Tensor:
     return torch.cat([predict(data.instances.take(piece)).cpu() for piece in torch.split(numbers, AT_ONCE)])
-
-
-def posteriors_of(
-    data: WeakDataset, log_probs: Callable[[Tensor], Tensor]
-) -> Iterator[tuple[int, Tensor, Tensor, Posterior]]:
-    """The same from a function that gives the predictions for sorted instance numbers, such as `Predictions`."""
-    for kind, groups in enumerate(data.groups):
-        for chosen in pieces(groups.lengths):
-            yield kind, chosen, *_posterior(data, kind, chosen, log_probs)
-
-
-def pieces(lengths: Int[Tensor, "groups"]) -> Iterator[Int[Tensor, "some"]]:
-    """The numbers of groups that are answered together: in order, and large groups not beside many small ones.
-
-    >>> [len(piece) for piece in pieces(torch.tensor([10] * 300 + [50_000] + [10] * 100))]
-    [300, 2, 99]
-    """
-    first, longest, total = 0, 0, 0
-    for group, length in enumerate(lengths.tolist()):
-        longest, total, number = max(longest, length), total + length, group + 1 - first
-        if number > 1 and (number > GROUPS_AT_ONCE or number * longest > max(CELLS_AT_ONCE, 2 * total)):
-            yield torch.arange(first, group)
-            first, longest, total = group, length, length
-    if len(lengths):
-        yield torch.arange(first, len(lengths))
-
-
-@torch.no_grad()
-@waiting_for_kernels()
-def _posterior(
-    data: WeakDataset, kind: int, chosen: Tensor, log_probs: Callable[[Tensor], Tensor]
-) -> tuple[Tensor, Posterior]:
-    table, lengths = data.groups[kind].padded(chosen)
-    numbers, rows = torch.unique(table, return_inverse=True)
-    evidence = None if data.evidence is None else data.evidence[table]
-    return table, data.weak[kind][chosen].infer(log_probs(numbers)[rows.view_as(table)], lengths, evidence)
 
 
 @dataclass(frozen=True, eq=False)

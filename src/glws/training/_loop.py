@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from glws._reprs import html_table, short_number
 from glws._seeds import derived_generator, derived_seed
-from glws.data import Batch, WeakDataset, augment, check_learnable, training_sets
+from glws.data import Batch, WeakDataset, augment, check_learnable, training_sets, united
 from glws.data.augment import Views
 from glws.errors import ConfigError, DataError
 from glws.inference import waiting_for_kernels
@@ -194,8 +194,8 @@ class Training:
         self.device = chosen_device(config.device)
         self.noise = NoiseLearning(data, config.seed)
         self._start = on_device(self.noise.train, self.device)
-        self.data = self._start
-        data = self.noise.train
+        self.data = united(self._start)
+        data = united(self.noise.train)
         self.views = views or augment.views("tables")
         self.order = Order.of(data, config.batch_size, config.seed, config.step_instances, config.order)
         if not self.order.steps_per_epoch:
@@ -387,7 +387,7 @@ class Training:
 
     def use_noise(self) -> None:
         """From now on the weak labels are those of the learned noise."""
-        self.data, self._epoch_data = self.noise.learned.applied(self._start), None
+        self.data, self._epoch_data = united(self.noise.learned.applied(self._start)), None
 
     def _step(self, progress: Progress) -> Step:
         batch, is_own = self._batch(progress.epoch, progress.step % self.order.steps_per_epoch)

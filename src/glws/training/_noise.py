@@ -19,10 +19,11 @@ from torch import Tensor
 
 from glws._reprs import short_repr
 from glws._seeds import derived_generator
-from glws.data import Groups, WeakDataset, split
+from glws.data import Groups, WeakDataset, is_shared, split
 from glws.errors import DataError
+from glws.inference import Posterior
 from glws.kinds import AbstractSupervision, LearnsNoise, is_learned
-from glws.training._evaluate import Predict, Predictions, posteriors_of
+from glws.training._evaluate import Predict, Predictions
 from glws.training._noise_estimates import (
     SHARPNESS,
     WEAK,
@@ -33,6 +34,7 @@ from glws.training._noise_estimates import (
     tempered,
 )
 from glws.training._ownership import Ownership
+from glws.training._posteriors import posteriors_of, united_posteriors
 from glws.training._world import World
 
 M_STEPS = 25
@@ -104,11 +106,13 @@ class NoiseEM:
 
     `data` are groups of kinds that learn their noise. Each round computes the posteriors given predictions and noise
     (E-step), and the noise that makes their expected and prior counts most likely (M-step): the likelihood times the
-    prior never falls.
+    prior never falls. `whole` are the same with the groups of all kinds, where votes and other weak labels are about
+    the same instances: their posteriors are given all of it.
     """
 
-    def __init__(self, data: WeakDataset) -> None:
+    def __init__(self, data: WeakDataset, whole: WeakDataset | None = None) -> None:
         self.data = self._own = data
+        self._whole = whole if whole is not None and is_shared(whole.weak) and _learns_evidence(data) else None
         self._world = World()
         self._names = _names(data.weak)
         self._prior = {name: _learned(data.weak[place]).prior_counts for place, name in self._names.items()}
@@ -152,13 +156,29 @@ class NoiseEM:
         data, once = noise.applied(self._own), float(self._world.is_first)
         total = {name: once * prior for name, prior in self._prior.items()}
         score, information = -once * factor / SHARPNESS**2, once * SHARPNESS**-2
-        for number, chosen, _, posterior in posteriors_of(data, predictions):
+        for number, chosen, _, posterior in self._posteriors(data, predictions, noise):
             counts = _learned(data.weak[number][chosen]).expected_counts(posterior)
             total[self._names[number]] = total[self._names[number]] + counts.double().cpu()
             own = score_of_sharpness(posterior)
             score, information = score + float(own.sum()), information + float(own.square().sum())
         total, (score, information) = self._of_all(total, score, information)
         return LearnedNoise(total), max(-LONGEST, min(LONGEST, score / information))
+
+    def _posteriors(
+        self, data: WeakDataset, predictions: Predicted, noise: LearnedNoise
+    ) -> Iterator[tuple[int, Tensor, Tensor, Posterior]]:
+        """Those of the groups of `data`; of votes given all weak labels of their instances."""
+        if self._whole is None:
+            yield from posteriors_of(data, predictions)
+            return
+        places = [place for place, one in enumerate(self._whole.weak) if is_learned(one)]
+        votes = [place for place, one in enumerate(self._whole.weak) if is_learned(one) and one.is_evidence]
+        for place, groups, members, posterior in united_posteriors(noise.applied(self._whole), predictions, votes):
+            yield places.index(place), groups, members, posterior
+        for place, weak in enumerate(data.weak):
+            if not weak.is_evidence:
+                for _, groups, members, posterior in posteriors_of(_only(data, place), predictions):
+                    yield place, groups, members, posterior
 
     def _of_all(self, total: dict[str, Tensor], *scalars: float) -> tuple[dict[str, Tensor], list[float]]:
         """The sums over the groups of all processes, in one exchange."""
@@ -214,7 +234,7 @@ class NoiseLearning(NoiseEM):
 
     def __init__(self, data: WeakDataset, seed: int) -> None:
         self.train, counted, self.from_training = _divided(data, seed)
-        super().__init__(counted)
+        super().__init__(counted, self.train)
 
     @property
     def row(self) -> dict[str, float]:
@@ -237,9 +257,9 @@ class NoiseLearning(NoiseEM):
     def learn(self, predict: Predict, world: World) -> None:
         """An M-step by the present predictions; all processes must take it together, each with the groups it owns."""
         everything = [torch.arange(len(groups)) for groups in self.data.groups]
-        own = Ownership(world).own(self.data, everything) if world.size > 1 else None
+        own = Ownership(world).own(self.data, everything) if world.size > 1 and self._whole is None else None
         if own is None:
-            self.update(_in_float64(Predictions.of_members(self.data, predict, world)), STEP_SIZE)
+            self.update(self._predicted(predict, world), STEP_SIZE)
             return
         self._own, self._world = self.data.subset(own), world
         try:
@@ -252,9 +272,17 @@ class NoiseLearning(NoiseEM):
         """What has been learned, with intervals, and beside it what training groups alone would say."""
         if not self.data.weak:
             return self.learned
-        kept = _in_float64(Predictions.of_members(self.data, predict, world))
+        kept = self._predicted(predict, world)
         apart = [place for place, name in _names(self.train.weak).items() if name not in self.from_training]
         return LearnedNoise(self.learned.counts, self.estimates(kept, self._by_training(apart, predict, world)))
+
+    def _predicted(self, predict: Predict, world: World) -> Predictions:
+        """Of all instances of these groups; every process has all of them."""
+        data = self.data
+        if self._whole is not None:
+            groups, weak = [*data.groups, *self._whole.groups], [*data.weak, *self._whole.weak]
+            data = WeakDataset(data.instances, groups, weak, check=False)
+        return _in_float64(Predictions.of_members(data, predict, world))
 
     def _by_training(self, places: Sequence[int], predict: Predict, world: World) -> dict[str, LearnsNoise]:
         """The kinds with the noise that EM finds on some of the groups that the network is trained on."""
@@ -318,6 +346,10 @@ def _share(groups: int) -> float:
 def _with_parts(data: WeakDataset, parts: Sequence[tuple[Groups, AbstractSupervision]]) -> WeakDataset:
     groups, weak = zip(*parts, strict=True) if parts else ((), ())
     return WeakDataset(data.instances, list(groups), list(weak), data.evidence, check=False)
+
+
+def _learns_evidence(data: WeakDataset) -> bool:
+    return any(one.is_evidence for one in data.weak)
 
 
 def _names(weak: Sequence[AbstractSupervision]) -> dict[int, str]:

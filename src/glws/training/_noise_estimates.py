@@ -21,7 +21,7 @@ from torch import Tensor
 from glws.data import WeakDataset
 from glws.inference import Posterior, padding_mask
 from glws.kinds import LearnsNoise
-from glws.training._evaluate import posteriors_of
+from glws.training._posteriors import posteriors_of
 
 STEP = 1e-3
 """Of the finite differences, in logarithms."""
