@@ -156,8 +156,9 @@ class Squares(AbstractMethod):
 
     def loss(self, step: Step) -> Tensor:
         (part,) = step.batch.parts
-        labels: Tensor = part.weak.labels  # type: ignore[attr-defined]
-        errors = step.logits("strong").softmax(-1)[part.rows[:, 0]] - one_hot(labels.clamp_min(0), 3)
+        predicted = step.logits("strong").softmax(-1)[part.rows[:, 0]]
+        labels: Tensor = part.weak.labels.to(predicted.device)  # type: ignore[attr-defined]
+        errors = predicted - one_hot(labels.clamp_min(0), 3)
         return (errors**2).sum(1).mean()
 
     def recording(self, batch: Batch, progress: Progress) -> Recording:
