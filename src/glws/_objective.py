@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -126,7 +127,7 @@ def unchecked_em_loss(
     else:
         fit, posterior = infer_two(log_probs, e_log_probs, weak, lengths, evidence)
     unsupervised_loss = _unsupervised(log_probs, posterior, fit.log_selection, reduction)
-    supervised_loss = _mean(-fit.log_likelihood, ~fit.impossible)
+    supervised_loss = _mean_likelihood(fit)
     return EMLoss(
         _weighted((unsupervised, unsupervised_loss), (supervised, supervised_loss)),
         unsupervised_loss,
@@ -147,7 +148,7 @@ def _unsupervised(
     """-Σ q log p + log p(selected | x) over possible groups; 0 log 0 is 0."""
     target = posterior.marginals.to(log_probs.dtype)
     if log_selection is None and reduction == "instance":
-        mean: Tensor = _CrossEntropy.apply(log_probs, target)  # type: ignore[no-untyped-call]
+        mean: Tensor = _CrossEntropy.apply(log_probs, target, posterior.num_known)  # type: ignore[no-untyped-call]
         return mean
     losses = -torch.where(target > 0, target * log_probs, 0.0).sum(-1)
     if log_selection is not None:
@@ -162,15 +163,26 @@ class _CrossEntropy(torch.autograd.Function):
     """-Σ q log p, the mean over instances with a posterior; 0 log 0 is 0. Autograd would take a dozen operations."""
 
     @staticmethod
-    def forward(ctx: Any, log_probs: Tensor, target: Tensor) -> Tensor:
-        number = (target.sum(-1) > 0).sum().clamp_min(1)
-        ctx.save_for_backward(target, number)
-        return -torch.where(target > 0, target * log_probs, 0.0).sum(-1).sum() / number
+    def forward(ctx: Any, log_probs: Tensor, target: Tensor, num_known: int | None) -> Tensor:
+        ctx.save_for_backward(target)
+        ctx.number = (target.sum(-1) > 0).sum().clamp_min(1) if num_known is None else max(num_known, 1)
+        total = (target * log_probs).sum() if num_known is not None else None
+        if total is None or not math.isfinite(total.item()):
+            total = torch.where(target > 0, target * log_probs, 0.0).sum(-1).sum()
+        mean: Tensor = total / -ctx.number
+        return mean
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        target, number = ctx.saved_tensors
-        return (-gradient / number) * target, None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        (target,) = ctx.saved_tensors
+        return (gradient / -ctx.number) * target, None, None
+
+
+def _mean_likelihood(fit: Posterior) -> Float[Tensor, ""]:
+    """-log p(w | x), the mean over possible groups."""
+    if fit.num_known:
+        return -fit.log_likelihood.mean()
+    return _mean(-fit.log_likelihood, ~fit.impossible)
 
 
 def _mean(values: Tensor, counted: Tensor) -> Float[Tensor, ""]:
@@ -198,7 +210,9 @@ def batch_losses(
         chosen = {**options, "e_log_probs": view, "evidence": evidence}
         if len(batch.parts) > 1 and not is_multiclass(part.weak):
             chosen.pop("multiclass", None)
-        answers.append(objective(arrange(log_probs), part.weak, part.lengths, **chosen))
+        is_prepared = part.source is not None and chosen.get("multiclass", "auto") == "auto"
+        weak: Weak = part.form if is_prepared else part.weak
+        answers.append(objective(arrange(log_probs), weak, part.lengths, **chosen))
     return answers
 
 

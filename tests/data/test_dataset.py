@@ -10,7 +10,7 @@ from strategies import random_log_probs
 import glws
 from glws import batch_loss, em_loss
 from glws.data import Groups, WeakDataset
-from glws.data._dataset import added_by_number, added_where_chosen
+from glws.data._batch import added_by_number, added_where_chosen
 from glws.errors import DataError
 from glws.kinds import Labels, PairSimilarity, Proportions
 

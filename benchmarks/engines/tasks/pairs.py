@@ -16,12 +16,7 @@ def compiled(log_probs: Tensor) -> Call:
     """The compiled kernel."""
     lengths, table = torch.full((len(log_probs),), 2), TableWeights(_same(log_probs))
 
-    def call() -> Answer:
-        answer = table.by_kernel(log_probs, lengths)
-        assert answer is not None, "numba is not installed"
-        return Answer(*answer)
-
-    return call
+    return lambda: Answer(*table.solve(log_probs, lengths))
 
 
 def plain(log_probs: Tensor) -> Call:

@@ -1,9 +1,9 @@
 """Data: published data sets, tables, and groups of instances with their weak labels."""
 
+from glws.data._batch import Batch as Batch
+from glws.data._batch import BatchPart as BatchPart
 from glws.data._columns import column_remarks as column_remarks
 from glws.data._columns import lost_values as lost_values
-from glws.data._dataset import Batch as Batch
-from glws.data._dataset import BatchPart as BatchPart
 from glws.data._dataset import Instances as Instances
 from glws.data._dataset import TensorInstances as TensorInstances
 from glws.data._dataset import WeakDataset as WeakDataset

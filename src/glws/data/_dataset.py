@@ -7,19 +7,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 from torch.utils.data import default_collate
-from torch.utils.data._utils.collate import default_collate_fn_map
 
 from glws._reprs import html_table, short_repr
-from glws.data._groups import Groups, padded_table
+from glws.data._batch import Batch, numbered_batches
+from glws.data._groups import Groups
 from glws.data._inputs import Inputs, NamedInstances
 from glws.data.sources._images import ImageFiles
 from glws.errors import DataError
-from glws.kinds import AbstractSupervision, collated
+from glws.kinds import AbstractSupervision
 
 
 class Instances(Protocol):
@@ -94,96 +93,6 @@ class DatasetInstances:
 
 
 SHOWN_GROUPS = 3
-SMALL_TABLE = 1 << 22
-
-
-class _Rows(torch.autograd.Function):
-    """`values[rows]` with a reproducible gradient.
-
-    On a GPU it adds up the occurrences of a row by comparing all: two kernels, bit-for-bit reproducible, where torch
-    would sort the row numbers.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, rows: Tensor) -> Tensor:
-        ctx.save_for_backward(rows)
-        ctx.number = len(values)
-        return values[rows]
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        (rows,) = ctx.saved_tensors
-        flat, places = gradient.reshape(-1, gradient.shape[-1]), rows.reshape(-1)
-        is_small = gradient.is_cuda and ctx.number * flat.numel() <= SMALL_TABLE
-        return (added_where_chosen if is_small else added_by_number)(flat, places, ctx.number), None
-
-
-def _rows_of(values: Tensor, rows: Tensor) -> Tensor:
-    if values.device.type == "cpu":  # its gradient is `added_by_number`
-        return values.index_select(0, rows.reshape(-1)).view(*rows.shape, *values.shape[1:])
-    laid_out: Tensor = _Rows.apply(values, rows.to(values.device))  # type: ignore[no-untyped-call]
-    return laid_out
-
-
-def added_where_chosen(values: Tensor, places: Tensor, number: int) -> Tensor:
-    """The sum of the values of each place, by comparing all values with every place."""
-    chosen = places == torch.arange(number, device=places.device)[:, None]
-    return torch.where(chosen[:, :, None], values, 0.0).sum(1)
-
-
-def added_by_number(values: Tensor, places: Tensor, number: int) -> Tensor:
-    """The sum of the values of each place, value after value."""
-    return values.new_zeros(number, values.shape[1]).index_add_(0, places, values)
-
-
-@dataclass(frozen=True, eq=False)
-class BatchPart:
-    """The groups of one kind in a batch: row numbers of instances, and weak labels.
-
-    `rows` are padded, [groups, instances], or packed, [members], for groups of very different sizes.
-    """
-
-    __repr__ = short_repr
-
-    rows: Int[Tensor, "groups instances"] | Int[Tensor, "members"]
-    lengths: Int[Tensor, "groups"]
-    weak: AbstractSupervision
-    groups: Int[Tensor, "groups"]
-
-    def gather(self, log_probs: Float[Tensor, "rows classes"]) -> Float[Tensor, "groups instances classes"]:
-        """Predictions for the distinct instances, arranged by group and padded."""
-        return _rows_of(log_probs, self.padded_rows)
-
-    def arranged(self, log_probs: Float[Tensor, "rows classes"]) -> Tensor:
-        """Predictions arranged by group for `glws.infer` and `glws.em_loss`: [members, classes] if packed."""
-        return _rows_of(log_probs, self.rows)
-
-    @property
-    def padded_rows(self) -> Int[Tensor, "groups instances"]:
-        """The row numbers as one table; padding repeats the first member."""
-        return padded_table(self.rows, self.lengths) if self.rows.ndim == 1 else self.rows
-
-    def to(self, device: torch.device | str) -> BatchPart:
-        """The part with its row numbers and weak labels on another device."""
-        return replace(self, rows=self.rows.to(device), weak=self.weak.to(device))
-
-
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """Distinct instances, each once, and their groups of every kind."""
-
-    __repr__ = short_repr
-
-    instances: Tensor
-    numbers: Int[Tensor, "rows"]
-    parts: tuple[BatchPart, ...]
-    evidence: Float[Tensor, "rows classes"] | None = None
-
-    def to(self, device: torch.device | str) -> Batch:
-        """The batch on another device."""
-        evidence = None if self.evidence is None else self.evidence.to(device)
-        parts = tuple(part.to(device) for part in self.parts)
-        return Batch(self.instances.to(device), self.numbers, parts, evidence)
 
 
 class WeakDataset:
@@ -268,21 +177,20 @@ class WeakDataset:
 
         `own` selects the instances (their sorted numbers) that this process loads, if several processes share the work.
         """
-        batch = self.numbered(chosen)
+        return self.loaded(self.numbered(chosen), own)
+
+    def loaded(self, batch: Batch, own: Callable[[Int[Tensor, "rows"]], slice] | None = None) -> Batch:
+        """A batch of `numbered` with its instances."""
         numbers = batch.numbers if own is None else batch.numbers[own(batch.numbers)]
         return replace(batch, instances=self.instances.take(numbers))
 
     def numbered(self, chosen: Sequence[Int[Tensor, "groups"]]) -> Batch:
         """The batch with instance numbers instead of instances."""
-        tables = [groups.arranged(numbers) for groups, numbers in zip(self.groups, chosen, strict=True)]
-        everything = torch.cat([table.reshape(-1) for table, _ in tables])
-        numbers, rows = torch.unique(everything, return_inverse=True)
-        pieces = rows.split([table.numel() for table, _ in tables])
-        parts = [
-            BatchPart(piece.view_as(table), lengths, weak[groups], groups)
-            for piece, (table, lengths), weak, groups in zip(pieces, tables, self.weak, chosen, strict=True)
-        ]
-        return Batch(numbers, numbers, tuple(parts), None if self.evidence is None else self.evidence[numbers])
+        return self.numbered_steps([chosen])[0]
+
+    def numbered_steps(self, steps: Sequence[Sequence[Int[Tensor, "groups"]]]) -> list[Batch]:
+        """`numbered` for several steps, which share the work that does not depend on the number of groups."""
+        return numbered_batches(self.groups, self.weak, steps, self.evidence)
 
     def subset(self, chosen: Sequence[Int[Tensor, "groups"]]) -> WeakDataset:
         """The same instances with some of the groups of each kind."""
@@ -309,38 +217,6 @@ class WeakDataset:
         for chosen in zip(*shares, strict=True):
             if any(len(numbers) for numbers in chosen):
                 yield self.batch(chosen)
-
-
-def collated_batches(batches: Sequence[Batch], *, collate_fn_map: Any = None) -> Batch:
-    """One batch of several, instances after instances."""
-    starts = np.cumsum([0, *(len(batch.numbers) for batch in batches)]).tolist()
-    evidence = [batch.evidence for batch in batches]
-    return Batch(
-        _joined([batch.instances for batch in batches]),
-        torch.cat([batch.numbers for batch in batches]),
-        tuple(_joined_parts(parts, starts) for parts in zip(*(batch.parts for batch in batches), strict=True)),
-        None if evidence[0] is None else torch.cat([each for each in evidence if each is not None]),
-    )
-
-
-def _joined(pieces: Sequence[Any]) -> Any:
-    if not isinstance(pieces[0], Inputs):
-        return torch.cat(list(pieces))
-    return Inputs({name: torch.cat([piece[name] for piece in pieces]) for name in pieces[0]})
-
-
-def _joined_parts(parts: Sequence[BatchPart], starts: Sequence[int]) -> BatchPart:
-    """The groups of one kind; each row number is counted from the start of its batch."""
-    width = max(part.rows.shape[1] for part in parts)
-    rows = [
-        torch.cat([part.rows, part.rows.new_zeros(len(part.rows), width - part.rows.shape[1])], 1) + start
-        for part, start in zip(parts, starts, strict=False)
-    ]
-    lengths, groups = (torch.cat([getattr(part, name) for part in parts]) for name in ("lengths", "groups"))
-    return BatchPart(torch.cat(rows), lengths, collated([part.weak for part in parts]), groups)
-
-
-default_collate_fn_map[Batch] = collated_batches
 
 
 def _this_epoch(groups: Groups, weak: AbstractSupervision, generator: torch.Generator) -> Groups:

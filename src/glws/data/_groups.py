@@ -109,8 +109,20 @@ class Groups:
         places = (self.offsets[groups][:, None] + within).clamp_max(len(self.indices) - 1)
         return self.indices[places], lengths
 
-    def arranged(self, groups: Int[Tensor, "chosen"]) -> tuple[Int[Tensor, "..."], Int[Tensor, "chosen"]]:
-        """`padded`, or the members one after the other if that would be more than PADDED times as many numbers."""
+    def arranged(
+        self, steps: Sequence[Int[Tensor, "chosen"]]
+    ) -> list[tuple[Int[Tensor, "..."], Int[Tensor, "chosen"]]]:
+        """`padded` for the groups of each step, or packed: the members one after the other.
+
+        They are packed if padding would make more than PADDED times as many numbers.
+        """
+        if self._size is None:
+            return [self._arranged(groups) for groups in steps]
+        sizes = [len(groups) for groups in steps]
+        table, lengths = self.padded(steps[0] if len(steps) == 1 else torch.cat(list(steps)))
+        return list(zip(torch.split(table, sizes), torch.split(lengths, sizes), strict=True))
+
+    def _arranged(self, groups: Int[Tensor, "chosen"]) -> tuple[Int[Tensor, "..."], Int[Tensor, "chosen"]]:
         lengths = self.offsets[groups + 1] - self.offsets[groups]
         if len(lengths) and len(lengths) * int(lengths.max()) > PADDED * int(lengths.sum()):
             return self[groups].indices, lengths

@@ -5,21 +5,23 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from glws.automata import Automaton
-from glws.inference._compiled_forms import Found, by_agreement
-from glws.inference._forms import AbstractForm, Answer, Labelings, TableWeights, normalized, resized
-from glws.inference._rows import Rows
+from glws.inference._abstract_form import AbstractCompiledForm
+from glws.inference._compiled_forms import AGREEMENT, Found, answered, bounded_weights
+from glws.inference._forms import Answer, Labelings, TableWeights, normalized, resized
+from glws.inference._rows import Array, RowArrays
 
 ENTRIES_AT_ONCE = 1 << 22
 """Tables are written down for so many pairs at a time that they have about so many entries."""
 
 
-class AbstractTabled(AbstractForm):
+class AbstractTabled(AbstractCompiledForm):
     """Weights of a few instances that a table could hold, but that are answered without one."""
 
     num_classes: int
@@ -27,10 +29,6 @@ class AbstractTabled(AbstractForm):
     @abstractmethod
     def table(self) -> TableWeights:
         """The same as a table."""
-
-    def solve(self, potentials: Float[Tensor, "groups instances classes"], lengths: Int[Tensor, "groups"]) -> Answer:
-        """By sums over the classes."""
-        return self.by_kernel(potentials, lengths) or self.in_log_space(potentials, lengths)
 
     def in_log_space(self, potentials: Tensor, lengths: Tensor) -> Answer:
         """The answer of the table."""
@@ -77,9 +75,13 @@ class Agreement(AbstractTabled):
     log_different: Float[Tensor, "groups"]
     num_classes: int
 
-    def compiled(self, rows: Rows) -> Found | None:
+    def compiled(self, rows: RowArrays) -> Found | None:
         """In linear space, in one pass."""
-        return by_agreement(rows, torch.stack([self.log_same, self.log_different], 1))
+        return answered(AGREEMENT, rows, self._arrays)
+
+    @cached_property
+    def _arrays(self) -> tuple[Array, ...]:
+        return (bounded_weights(torch.stack([self.log_same, self.log_different], 1)),)
 
     def in_log_space(self, potentials: Tensor, lengths: Tensor) -> Answer:
         """By sums over the classes before and after each."""
@@ -112,9 +114,13 @@ class Closeness(AbstractTabled):
     log_weights: Float[Tensor, "groups 3"]
     num_classes: int
 
-    def compiled(self, rows: Rows) -> Found | None:
+    def compiled(self, rows: RowArrays) -> Found | None:
         """In linear space, in one pass."""
-        return by_agreement(rows, self.log_weights)
+        return answered(AGREEMENT, rows, self._arrays)
+
+    @cached_property
+    def _arrays(self) -> tuple[Array, ...]:
+        return (bounded_weights(self.log_weights),)
 
     def table(self) -> TableWeights:
         """The same as a table over triplets of classes."""

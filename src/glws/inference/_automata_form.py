@@ -44,6 +44,11 @@ class Automata(AbstractForm):
         distinct = {number: automaton for number, automaton in zip(index, automata, strict=True)}
         return cls(tuple(distinct.values()), torch.tensor(index, dtype=torch.int64))
 
+    def between(self, first: int, last: int) -> Automata:
+        """The form of some of the groups, with their automata only."""
+        found, index = torch.unique(self.index[first:last], return_inverse=True)
+        return type(self)(tuple(self.automata[number] for number in found.tolist()), index)
+
     def engine(self, size: int | None) -> str:
         """The engines in use, joined by a plus if automata differ."""
         return " + ".join(dict.fromkeys(chosen_engine(automaton, size or 3) for automaton in self.automata))

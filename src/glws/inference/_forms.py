@@ -7,11 +7,8 @@ engine can be compared with every other.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, is_dataclass
-from functools import cache
-from typing import Any, ClassVar, TypeVar
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -20,225 +17,30 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
-from glws._reprs import short_repr
 from glws.automata import Automaton, between, exactly, from_counts, from_table
-from glws.errors import AutomatonError
 from glws.inference import _closed as closed
 from glws.inference import _compiled_forms as compiled_forms
 from glws.inference import _counts as counts
 from glws.inference import _gpu as gpu
 from glws.inference import _presence as presence_queries
-from glws.inference import _trellis as trellis
+from glws.inference._abstract_form import AbstractCompiledForm, Potentials
+from glws.inference._abstract_form import AbstractForm as AbstractForm
+from glws.inference._abstract_form import Answer as Answer
+from glws.inference._abstract_form import Labelings as Labelings
+from glws.inference._abstract_form import to_device as to_device
+from glws.inference._compiled_forms import array_of
 from glws.inference._draws import draws, entropies
 from glws.inference._gpu import presence
 from glws.inference._padding import padding_mask
-from glws.inference._rows import Rows
+from glws.inference._rows import Array, RowArrays, Rows
 from glws.inference._rows import Solution as Solution
-
-Potentials = Float[Tensor, "groups instances classes"]
-Labelings = Int[Tensor, "groups instances"]
-"""One labeling of each group; -1 in padding and in impossible groups."""
-Answer = tuple[Float[Tensor, "groups"], Float[Tensor, "groups instances classes"]]
-"""log Z of each group, and the posterior of each label."""
-
-
-FormT = TypeVar("FormT", bound="AbstractForm")
-
-
-def to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy the tensor to a device; copies to a GPU are asynchronous, from pinned memory."""
-    if device.type == "cuda" and tensor.device.type == "cpu":
-        return tensor.contiguous().pin_memory().to(device, non_blocking=True)
-    return tensor.to(device)
-
-
-class AbstractForm(ABC):
-    """The weak labels of a batch, as tensors whose first axis is the group."""
-
-    is_plain: ClassVar[bool] = False
-    """Whether the answer is a fixed sequence of sums and products, which never reads a value on the host."""
-
-    selection: AbstractForm | None = None
-    """p(selected | y), if the groups were sampled conditional on their weak label (`Selected`)."""
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if "__repr__" not in cls.__dict__:  # else dataclass writes one, which prints tensors
-            cls.__repr__ = short_repr  # type: ignore[method-assign]
-
-    @abstractmethod
-    def solve(self, potentials: Float[Tensor, "groups instances classes"], lengths: Int[Tensor, "groups"]) -> Answer:
-        """log Z and q_j(k), in the dtype of the potentials; padding holds finite numbers."""
-
-    def solution(
-        self, potentials: Float[Tensor, "groups instances classes"], lengths: Int[Tensor, "groups"]
-    ) -> Solution:
-        """`solve` with engine and error; forms with approximate answers override this."""
-        return Solution(*self.solve(potentials, lengths))
-
-    def compiled(self, rows: Rows) -> compiled_forms.Found | None:
-        """The answer of a compiled kernel on the CPU; None without one."""
-        return None
-
-    def in_log_space(
-        self, potentials: Float[Tensor, "groups instances classes"], lengths: Int[Tensor, "groups"]
-    ) -> Answer:
-        """The answer in plain torch, for any range of numbers; forms with a kernel in linear space define it."""
-        raise NotImplementedError
-
-    def by_kernel(
-        self, potentials: Float[Tensor, "groups instances classes"], lengths: Int[Tensor, "groups"]
-    ) -> Answer | None:
-        """The answer of `compiled` for padded groups."""
-        if potentials.device.type != "cpu" or not potentials.shape[0]:
-            return None
-        found = self._by_kernel(Rows.of_padded(potentials, lengths))
-        return None if found is None else (found[0], found[1].view_as(potentials))
-
-    def _by_kernel(self, rows: Rows) -> tuple[Tensor, Tensor] | None:
-        """The answer of `compiled`; groups that it leaves are solved in log space."""
-        found = self.compiled(rows)
-        if found is None:
-            return None
-        log_z, marginals = found.log_z, found.marginals
-        if found.doubtful:
-            self._solve_in_logs(rows, log_z.isnan().nonzero()[:, 0], log_z, marginals)
-        log_likelihood = log_z.to(marginals.dtype)
-        if marginals.dtype == torch.float32 and not bool((log_z > -3e38).all()):  # below its range: impossible
-            marginals = rows.where_possible_classes(marginals, log_likelihood)
-        return log_likelihood, marginals
-
-    def _solve_in_logs(self, rows: Rows, left: Tensor, log_z: Tensor, marginals: Tensor) -> None:
-        """Write the answers of some of the groups, in log space."""
-        others = Rows(rows.values, rows.starts[left], rows.lengths[left])
-        for some in others.pieces():
-            form, potentials = self.select(left[some]), others.padded(some).double()
-            log_z[left[some]], found = form.in_log_space(potentials, others.lengths[some])
-            others.put(marginals, some, found.to(marginals.dtype))
-
-    def solution_of_rows(self, rows: Rows) -> Solution:
-        """`solution` for groups without padding, q as [rows, classes]: by a kernel, or padded, few groups at a time."""
-        if rows.values.device.type == "cpu" and (answer := self._by_kernel(rows)) is not None:
-            return Solution(*answer)
-        return rows.solved(lambda groups, values, lengths: self.select(groups).solution(values, lengths))
-
-    @abstractmethod
-    def automaton(self, group: int, length: int) -> Automaton:
-        """The weak label of one group of this length, as an automaton."""
-
-    # Queries about whole labelings, for possible groups only. Potentials are float64. Answers in padding are ignored.
-    # The defaults use the trellis, which answers for any automaton.
-
-    def mode(self, potentials: Potentials, lengths: Int[Tensor, "groups"]) -> Labelings:
-        """The most likely labeling of each group."""
-        return trellis.most_likely(*self._trellis(potentials, lengths, "the most likely labeling"))
-
-    def sample(
-        self,
-        potentials: Potentials,
-        lengths: Int[Tensor, "groups"],
-        num_samples: int,
-        generator: torch.Generator | None = None,
-    ) -> Int[Tensor, "n groups instances"]:
-        """Independent samples of labelings from the posterior."""
-        return trellis.sample(*self._trellis(potentials, lengths), num_samples, generator)
-
-    def entropy(self, potentials: Potentials, lengths: Int[Tensor, "groups"]) -> Float[Tensor, "groups"]:
-        """Entropy of the posterior over labelings, in nats."""
-        return trellis.entropy(*self._trellis(potentials, lengths, "the entropy over labelings"))
-
-    def _trellis(
-        self, potentials: Potentials, lengths: Int[Tensor, "groups"], single_paths_for: str | None = None
-    ) -> tuple[Tensor, Tensor, trellis.Trellis]:
-        automata, index = self.machines(lengths)
-        if single_paths_for and any(a.sum_paths and not a.is_unambiguous() for a in automata):
-            raise AutomatonError(
-                f"{single_paths_for} is not available for an automaton that sums over several paths of one labeling"
-            )
-        return trellis.centered(potentials)[0], lengths, trellis.build(automata, index)
-
-    def machines(self, lengths: Int[Tensor, "groups"]) -> tuple[tuple[Automaton, ...], Int[Tensor, "groups"]]:
-        """The distinct automata, and the number of the automaton of each group."""
-        automata = tuple(self.automaton(group, length) for group, length in enumerate(lengths.tolist()))
-        return automata, torch.arange(len(automata), device=lengths.device)
-
-    def engine(self, size: int | None) -> str:
-        """Name of the engine for groups of this common size (None: sizes differ)."""
-        return "closed"
-
-    def select(self: FormT, groups: Int[Tensor, "chosen"]) -> FormT:
-        """The form of some of the groups."""
-        return self._mapped(lambda value: value[groups.to(value.device)])
-
-    def to(self: FormT, device: torch.device) -> FormT:
-        """The form with its tensors on another device."""
-        if device.type == "cpu" and _first_tensor(self).device.type == "cpu":
-            return self
-        return self._mapped(lambda value: to_device(value, device))
-
-    def is_capturable(self, device: torch.device) -> bool:
-        """Whether a CUDA graph can record `solve` on this device: the host reads no value."""
-        return self.is_plain and device.type == "cuda"
-
-    def tensors(self) -> list[Tensor]:
-        """All its tensors, nested ones included, in a fixed order."""
-        found: list[Tensor] = []
-
-        def append(value: Tensor) -> Tensor:
-            found.append(value)
-            return value
-
-        self._mapped(append)
-        return found
-
-    def with_tensors(self: FormT, tensors: Iterator[Tensor]) -> FormT:
-        """The form with its tensors replaced by the next of these, in the order of `tensors`."""
-        return self._mapped(lambda _: next(tensors))
-
-    def repeated(self: FormT) -> FormT:
-        """The form of the batch twice in a row."""
-        return self._mapped(lambda value: torch.cat([value, value]))
-
-    def _mapped(self: FormT, change: Callable[[Tensor], Tensor]) -> FormT:
-        return _with_tensors(self, change)
-
-
-T = TypeVar("T")
-
-
-def _with_tensors(record: T, change: Callable[[Tensor], Tensor]) -> T:
-    """A dataclass with `change` applied to its tensors, nested ones included."""
-    changed: T = object.__new__(type(record))
-    for name in _names(type(record)):  # type: ignore[arg-type]
-        value = getattr(record, name)
-        if isinstance(value, Tensor):
-            value = change(value)
-        elif is_dataclass(value):
-            value = _with_tensors(value, change)
-        object.__setattr__(changed, name, value)
-    return changed
-
-
-def _first_tensor(record: Any) -> Tensor:
-    """The first tensor of a dataclass, nested ones included; without one, any on the CPU."""
-    for name in _names(type(record)):  # type: ignore[arg-type]
-        value = getattr(record, name)
-        if isinstance(value, Tensor):
-            return value
-        if is_dataclass(value):
-            return _first_tensor(value)
-    return torch.empty(0)
-
-
-@cache
-def _names(kind: type) -> tuple[str, ...]:
-    return tuple(item.name for item in fields(kind))
 
 
 @dataclass(frozen=True, eq=False)
-class TableWeights(AbstractForm):
+class TableWeights(AbstractCompiledForm):
     """Weights log p(w | y_1..y_n) of every labeling of n instances: [groups, classes, ..., classes].
 
+    Z = Σ_y A(y) Π_j φ_j(y_j), and q_j are the sums over the other instances.
     A group of another size is infeasible. The table has K^n entries, so n is 1, 2 or 3.
     """
 
@@ -250,13 +52,15 @@ class TableWeights(AbstractForm):
         """n, the number of instances of a group."""
         return self.log_weights.ndim - 1
 
-    def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
-        """Z = Σ_y A(y) Π_j φ_j(y_j), and q_j the sums of the table over the other instances."""
-        return self.by_kernel(potentials, lengths) or self.in_log_space(potentials, lengths)
-
-    def compiled(self, rows: Rows) -> compiled_forms.Found | None:
+    def compiled(self, rows: RowArrays) -> compiled_forms.Found | None:
         """For single instances and pairs."""
-        return compiled_forms.by_tables(rows, self.size, self.log_weights) if self.size <= 2 else None
+        if self.size > 2:
+            return None
+        return compiled_forms.answered(compiled_forms.TABLES, rows, self._arrays, (self.size,))
+
+    @cached_property
+    def _arrays(self) -> tuple[Array, ...]:
+        return (array_of(self.log_weights if self.size == 1 else self.log_weights.flatten(1)),)
 
     def in_log_space(self, potentials: Tensor, lengths: Tensor) -> Answer:
         """The definition, in float64."""
@@ -323,22 +127,29 @@ def _summed(table: Tensor, place: int) -> Float[Tensor, "groups classes"]:
 
 
 @dataclass(frozen=True, eq=False)
-class PresenceWeights(AbstractForm):
-    """log p(w | none of the counted classes occurs), log p(w | at least one does), as [groups, 2]."""
+class PresenceWeights(AbstractCompiledForm):
+    """log p(w | none of the counted classes occurs), log p(w | at least one does), as [groups, 2].
+
+    Z = A_none Z_none + A_some Z_some, both in closed form, and q their mixture.
+    """
 
     is_plain = True
     counted: Bool[Tensor, "groups classes"]
     log_weights: Float[Tensor, "groups 2"]
 
-    def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
-        """Z = A_none Z_none + A_some Z_some, both in closed form, and q their mixture."""
-        if potentials.is_cuda and presence.fits(potentials):
-            return presence.gpu_presence_posterior(potentials, self.counted, self.log_weights, lengths)
-        return self.by_kernel(potentials, lengths) or self.in_log_space(potentials, lengths)
+    def on_gpu(self, potentials: Tensor, lengths: Tensor) -> Answer | None:
+        """The same trellis, a group to a program."""
+        if not presence.fits(potentials):
+            return None
+        return presence.gpu_presence_posterior(potentials, self.counted, self.log_weights, lengths)
 
-    def compiled(self, rows: Rows) -> compiled_forms.Found | None:
+    def compiled(self, rows: RowArrays) -> compiled_forms.Found | None:
         """In linear space, by a trellis of two states."""
-        return compiled_forms.by_presence(rows, self.counted, self.log_weights)
+        return compiled_forms.answered(compiled_forms.PRESENCE, rows, self._arrays)
+
+    @cached_property
+    def _arrays(self) -> tuple[Array, ...]:
+        return array_of(self.counted), array_of(self.log_weights)
 
     def in_log_space(self, potentials: Tensor, lengths: Tensor) -> Answer:
         """The closed form, in float64."""
@@ -427,7 +238,7 @@ class Selected(AbstractForm):
 
 
 @dataclass(frozen=True, eq=False)
-class Counts(AbstractForm):
+class Counts(AbstractCompiledForm):
     """Any function of the number of labels in the counted classes: an exact count, a range, weights."""
 
     counted: Bool[Tensor, "groups classes"]
@@ -443,15 +254,12 @@ class Counts(AbstractForm):
         """True for hard counts and `Sampled`, which have kernels."""
         return isinstance(self.weights, counts.Exactly | counts.Sampled) and gpu.can_answer(device)
 
-    def compiled(self, rows: Rows) -> compiled_forms.Found | None:
+    def compiled(self, rows: RowArrays) -> compiled_forms.Found | None:
         """By the kernels for counts; weights of a sample are not among them."""
         return compiled_forms.by_counts(rows, self.counted, self.only, self.weights)
 
-    def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
+    def in_log_space(self, potentials: Tensor, lengths: Tensor) -> Answer:
         """The posterior of being counted, divided among the counted classes, and the rest among the others."""
-        return self.by_kernel(potentials, lengths) or self._solve_plain(potentials, lengths)
-
-    def _solve_plain(self, potentials: Tensor, lengths: Tensor) -> Answer:
         if potentials.shape[2] == 2 and self.only is not None:
             return self._solve_two_classes(potentials, lengths, self.only)
         phi = potentials.double()

@@ -13,6 +13,7 @@ from torch import Tensor
 from glws._reprs import html_table, short_repr
 from glws.errors import DataError
 from glws.inference import _automata_form as automata_form
+from glws.inference._abstract_form import AbstractCompiledForm
 from glws.inference._forms import AbstractForm, Solution
 from glws.inference._padding import padding_mask
 from glws.inference._problem import Problem, Weak, checked_problem
@@ -44,6 +45,7 @@ class Posterior:
     log_selection: Float[Tensor, "groups"] | None = None
     error: Float[Tensor, "groups"] | None = None
     _engine: str | None = field(default=None, repr=False)
+    _are_possible: bool = field(default=False, repr=False)
 
     @property
     def engine(self) -> str:
@@ -77,7 +79,12 @@ class Posterior:
     @property
     def num_impossible(self) -> int:
         """Number of impossible groups; they contribute neither likelihood nor gradient."""
-        return int(self.impossible.sum())
+        return 0 if self._are_possible else int(self.impossible.sum())
+
+    @property
+    def num_known(self) -> int | None:
+        """Number of instances with a posterior, where the host knows it without a look at the values."""
+        return self.marginals.shape[:-1].numel() if self._are_possible and self._problem.is_full else None
 
     def mode(self) -> Int[Tensor, "groups instances"]:
         """The most likely labeling of each group as a whole; -1 in padding and in impossible groups.
@@ -218,7 +225,7 @@ def infer(
         raise DataError(f"engine must be one of {', '.join(ENGINES)}, found {engine!r}")
     problem = checked_problem(log_probs, weak, lengths, evidence)
     log_selection = _log_selection(problem, log_probs, engine)
-    return _posterior(_answer(_Request(problem, engine)), problem, log_selection)
+    return _posterior(_answer(problem, engine), problem, log_selection)
 
 
 def infer_constant(
@@ -229,13 +236,13 @@ def infer_constant(
 ) -> Posterior:
     """`infer` without a gradient of log Z, for an E-step alone; `log_selection` keeps its gradient."""
     problem = checked_problem(log_probs.detach(), weak, lengths, evidence)
-    return _posterior(_answer(_Request(problem, "auto")), problem, _log_selection(problem, log_probs))
+    return _posterior(_answer(problem), problem, _log_selection(problem, log_probs))
 
 
 def _posterior(answer: Solution, problem: Problem, log_selection: Tensor | None) -> Posterior:
-    log_z, marginals, engine, error = answer
+    log_z, marginals, engine, error, are_possible = answer
     if log_selection is None:
-        return Posterior(log_z, marginals, problem, None, error, engine)
+        return Posterior(log_z, marginals, problem, None, error, engine, are_possible)
     ratio = log_z - log_selection
     is_undivided = (log_z.detach() == -torch.inf) | ratio.detach().isnan()  # impossible, or too large for a float
     return Posterior(torch.where(is_undivided, log_z, ratio), marginals, problem, log_selection, error, engine)
@@ -264,8 +271,7 @@ def infer_two(
     detached = other_log_probs.detach().to(log_probs.dtype)
     second = checked_problem(detached, first.form, first.lengths, evidence)
     potentials, sizes = torch.cat([first.potentials, second.potentials]), torch.cat([first.lengths] * 2)
-    request = _Request(Problem(potentials, sizes, first.form.repeated()), "auto")
-    log_z, marginals, engine, error = _answer(request)
+    log_z, marginals, engine, error, _ = _answer(Problem(potentials, sizes, first.form.repeated()))
     groups = len(first.lengths)
     errors = (None, None) if error is None else (error[:groups], error[groups:])
     one, other = marginals[: len(log_probs)], marginals[len(log_probs) :]
@@ -277,48 +283,41 @@ def infer_two(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Request:
-    """A problem and the requested engine; wrapped, so that autograd does not inspect it."""
-
-    problem: Problem
-    engine: str
-
-
-def _answer(request: _Request) -> Solution:
-    """log Z and q; through autograd only if a gradient may be needed."""
-    potentials = request.problem.potentials
-    if potentials.requires_grad and torch.is_grad_enabled():
-        return Solution(*_Solve.apply(potentials, request))  # type: ignore[no-untyped-call]
-    return _without_autocast(request)
-
-
-def _without_autocast(request: _Request) -> Solution:
-    """Solve with autocast disabled, since it would round the products of engines."""
-    if not torch.is_autocast_enabled(request.problem.potentials.device.type):
-        return _solve(request.problem, request.engine)
-    with torch.autocast(request.problem.potentials.device.type, enabled=False):
-        return _solve(request.problem, request.engine)
+def _answer(problem: Problem, engine: str = "auto") -> Solution:
+    """log Z and q; log Z with a gradient if one may be needed."""
+    potentials = problem.potentials
+    if not (potentials.requires_grad and torch.is_grad_enabled()):
+        return _solve(problem, engine)
+    with torch.no_grad():
+        answer = _solve(problem, engine)
+    return Solution(_LogZ.apply(potentials, answer, problem.lengths), *answer[1:])  # type: ignore[no-untyped-call]
 
 
 def _solve(problem: Problem, engine: str) -> Solution:
-    if problem.potentials.ndim == 2:
+    """Solve with autocast disabled, since it would round the products of engines."""
+    potentials, form = problem.potentials, problem.form
+    if engine == "auto" and isinstance(form, AbstractCompiledForm) and potentials.ndim == 3 and not potentials.is_cuda:
+        return form.solution(potentials, problem.lengths)
+    if torch.is_autocast_enabled(potentials.device.type):
+        with torch.autocast(potentials.device.type, enabled=False):
+            return _solve(problem, engine)
+    if engine == "auto" and potentials.ndim == 3 and potentials.shape[0] and potentials.shape[1]:
+        return form.solution(potentials, problem.lengths)
+    if potentials.ndim == 2:
         return _solve_rows(problem, engine)
-    if problem.potentials.shape[0] == 0:
-        return Solution(problem.potentials.new_zeros(0), torch.zeros_like(problem.potentials))
-    if problem.potentials.shape[1] == 0:  # engines may rely on one instance, which may be padding
-        wider = Problem(torch.nn.functional.pad(problem.potentials, (0, 0, 0, 1)), problem.lengths, problem.form)
+    if potentials.shape[0] == 0:
+        return Solution(potentials.new_zeros(0), torch.zeros_like(potentials))
+    if potentials.shape[1] == 0:  # engines may rely on one instance, which may be padding
+        wider = Problem(torch.nn.functional.pad(potentials, (0, 0, 0, 1)), problem.lengths, form)
         answer = _solve(wider, engine)
         return answer._replace(marginals=answer.marginals[:, :0])
     if engine in AUTOMATON_ENGINES:
-        automata = automata_form.as_automata(problem.form, problem.lengths)
-        return Solution(*AUTOMATON_ENGINES[engine](automata, problem.potentials, problem.lengths), engine)
-    if engine == "auto":
-        return problem.form.solution(problem.potentials, problem.lengths)
-    suitable = problem.form.engine(automata_form.common_size(problem.potentials, problem.lengths))
+        automata = automata_form.as_automata(form, problem.lengths)
+        return Solution(*AUTOMATON_ENGINES[engine](automata, potentials, problem.lengths), engine)
+    suitable = form.engine(automata_form.common_size(potentials, problem.lengths))
     if engine != suitable:
         raise DataError(f'engine "{engine}" does not answer this; "{suitable}" does, and so does "trellis"')
-    return problem.form.solution(problem.potentials, problem.lengths)
+    return form.solution(potentials, problem.lengths)
 
 
 def _solve_rows(problem: Problem, engine: str) -> Solution:
@@ -337,27 +336,25 @@ def _solve_rows(problem: Problem, engine: str) -> Solution:
     return form.solution_of_rows(rows)
 
 
-class _Solve(torch.autograd.Function):
+class _LogZ(torch.autograd.Function):
     """log Z with its gradient by the rule ∂ log Z / ∂ φ_j(k) = q_j(k)."""
 
     @staticmethod
-    def forward(ctx: Any, potentials: Tensor, request: _Request) -> tuple[Any, ...]:
-        answer = _without_autocast(request)
-        ctx.mark_non_differentiable(answer.marginals, *([] if answer.error is None else [answer.error]))
-        ctx.save_for_backward(potentials, answer.marginals, request.problem.lengths)
-        return tuple(answer)
+    def forward(ctx: Any, potentials: Tensor, answer: Solution, lengths: Tensor) -> Tensor:
+        log_z = answer.log_likelihood
+        ctx.save_for_backward(potentials, answer.marginals, lengths)
+        ctx.impossible = None if answer.are_possible else log_z == -torch.inf
+        return log_z
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor, *_: Tensor | None) -> tuple[Tensor, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         potentials, marginals, lengths = ctx.saved_tensors
+        if ctx.impossible is not None:
+            gradient = gradient.masked_fill(ctx.impossible, 0.0)
         gradient = gradient[:, None, None] if marginals.ndim == 3 else gradient.repeat_interleave(lengths)[:, None]
         if not torch.is_grad_enabled():
-            return _gradient(gradient, marginals), None
-        return _Gradient.apply(gradient, potentials, marginals), None  # type: ignore[no-untyped-call]
-
-
-def _gradient(gradient: Tensor, marginals: Tensor) -> Tensor:
-    return torch.where(marginals > 0, gradient * marginals, 0.0)
+            return gradient * marginals, None, None
+        return _Gradient.apply(gradient, potentials, marginals), None, None  # type: ignore[no-untyped-call]
 
 
 class _Gradient(torch.autograd.Function):
@@ -365,7 +362,7 @@ class _Gradient(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, gradient: Tensor, potentials: Tensor, marginals: Tensor) -> Tensor:
-        return _gradient(gradient, marginals)
+        return gradient * marginals
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> None:

@@ -16,7 +16,7 @@ from glws.automata import Automaton
 from glws.errors import DataError
 from glws.inference._automata_form import Automata, common_size
 from glws.inference._forms import AbstractForm, to_device
-from glws.inference._rows import Rows
+from glws.inference._rows import Rows, least
 
 
 @runtime_checkable
@@ -64,6 +64,8 @@ class Problem:
     potentials: Float[Tensor, "groups instances classes"] | Float[Tensor, "rows classes"]
     lengths: Int[Tensor, "groups"]
     form: AbstractForm
+    is_full: bool = False
+    """Whether the host knows that there is no padding."""
 
     @property
     def rows(self) -> Rows | None:
@@ -85,15 +87,16 @@ def checked_problem(
     check_log_probs(log_probs, is_packed=lengths is not None)
     sizes = _lengths(lengths, log_probs)
     form = _form(weak, sizes, log_probs.shape[-1]).to(log_probs.device)
-    sizes = to_device(sizes, log_probs.device)
+    sizes = to_device(sizes, log_probs.device) if log_probs.is_cuda or sizes.is_cuda else sizes
     potentials = log_probs if log_probs.dtype == torch.float64 else log_probs.float()
     if evidence is not None:
         potentials = potentials + _evidence(evidence, potentials)
-    if lengths is not None and log_probs.ndim == 3 and not _are_full(sizes, log_probs.shape[1]):
+    is_full = lengths is None or log_probs.ndim == 2 or _are_full(sizes, log_probs.shape[1])
+    if not is_full:
         steps = torch.arange(log_probs.shape[1], device=log_probs.device)
         potentials = torch.where((steps < sizes[:, None])[:, :, None], potentials, 0.0)
     _check_numbers(potentials, sizes)
-    return Problem(potentials, sizes, form)
+    return Problem(potentials, sizes, form, is_full)
 
 
 def check_log_probs(log_probs: Tensor, name: str = "log_probs", is_packed: bool = False) -> None:
@@ -162,7 +165,8 @@ def _lengths(lengths: Tensor | Sequence[int] | None, log_probs: Tensor) -> Int[T
         raise DataError(f"lengths must hold one number for each of {groups} groups, found shape {list(sizes.shape)}")
     if _is_recording(sizes):
         return sizes.long()
-    if sizes.numel() and not 0 <= int(sizes.min()) <= int(sizes.max()) <= instances:
+    read = sizes.cpu().numpy()
+    if groups and not 0 <= least(read) <= read.item(read.argmax()) <= instances:
         group = int(((sizes < 0) | (sizes > instances)).nonzero()[0])
         raise DataError(f"group {group}: length {int(sizes[group])} must be in 0..{instances}, as in log_probs")
     return sizes.long()
@@ -201,7 +205,7 @@ def place_of(place: Sequence[int], lengths: Tensor | Sequence[int] | None) -> st
 
 def _are_full(lengths: Int[Tensor, "groups"], instances: int) -> bool:
     """Whether no group has padding, as far as the host knows."""
-    return lengths.device.type == "cpu" and (not lengths.numel() or int(lengths.min()) == instances)
+    return not lengths.is_cuda and (not len(lengths) or least(lengths.numpy()) == instances)
 
 
 def _evidence(evidence: Tensor, potentials: Tensor) -> Tensor:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from glws._reprs import short_repr
+
+Array = npt.NDArray[Any]
 
 
 class Solution(NamedTuple):
@@ -24,6 +29,8 @@ class Solution(NamedTuple):
     """None: the engine that the form names."""
     error: Float[Tensor, "groups"] | None = None
     """Estimate of the largest error of a posterior in each group; None: all groups are exact."""
+    are_possible: bool = False
+    """Whether it is known that no group is impossible."""
 
 
 SolvePadded = Callable[[Tensor, Tensor, Tensor], Solution]
@@ -59,13 +66,10 @@ class Rows(NamedTuple):
         """Some of the groups."""
         return Rows(self.values, self.starts[groups], self.lengths[groups])
 
-    def arrays(self) -> tuple[Any, Any, Any]:
-        """Values, starts and lengths for compiled kernels."""
-        return self.values.numpy(), self.starts.numpy(), self.lengths.long().contiguous().numpy()
-
-    def like_values(self) -> Float[Tensor, "rows classes"]:
-        """Room for an answer; 0 in gaps."""
-        return torch.empty_like(self.values) if self.is_packed else torch.zeros_like(self.values)
+    def arrays(self) -> RowArrays:
+        """The same for compiled kernels, if they are on the CPU."""
+        lengths = np.ascontiguousarray(self.lengths.numpy(), np.int64)
+        return RowArrays(self.values.numpy(), self.starts.numpy(), lengths)
 
     def spread(self, values: Shaped[Tensor, "groups ..."]) -> Shaped[Tensor, "rows ..."]:
         """The value of the group of each row; any in gaps."""
@@ -138,6 +142,39 @@ class Rows(NamedTuple):
             if found.error is not None:
                 errors[groups], is_exact = found.error, False
         return Solution(log_z, marginals, " + ".join(engines) or None, None if is_exact else errors)
+
+
+class RowArrays(NamedTuple):
+    """Rows as arrays of numpy, for compiled kernels."""
+
+    values: Array
+    starts: Array
+    lengths: Array
+
+    @classmethod
+    def of_padded(cls, padded: Float[Tensor, "groups instances classes"], lengths: Int[Tensor, "groups"]) -> RowArrays:
+        """The rows of a padded tensor, without a copy; it has a group and an instance at least."""
+        groups, instances, classes = padded.shape
+        values = np.ascontiguousarray(padded.detach().numpy()).reshape(-1, classes)
+        return cls(values, _starts(groups, instances), np.ascontiguousarray(lengths.numpy(), np.int64))
+
+    def tensors(self) -> Rows:
+        """The same as tensors."""
+        return Rows(*(torch.from_numpy(array) for array in self))
+
+
+@lru_cache(maxsize=16)
+def _starts(groups: int, instances: int) -> Array:
+    return np.arange(0, groups * instances, instances)
+
+
+def least(values: Array) -> Any:
+    """The least number, or NaN if there is one: for few numbers faster than `min`.
+
+    >>> least(np.array([2, 1, 3])), least(np.array([2.0, np.nan]))
+    (1, nan)
+    """
+    return values.item(values.argmin())
 
 
 PADDED = 2.0

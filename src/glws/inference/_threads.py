@@ -19,19 +19,20 @@ PIECES = 4
 Integers = npt.NDArray[np.int64]
 
 
-def in_parallel(solve: Callable[[int, int], int], lengths: Integers) -> int:
-    """The sum of solve(begin, end) over pieces of the groups, by as many threads as torch uses.
+def in_parallel(solve: Callable[[int, int], object], lengths: Integers) -> None:
+    """Calls solve(begin, end) for pieces of the groups, by as many threads as torch uses.
 
     Every group is solved by itself, so that the answers have the same bits whatever the number of threads.
 
-    >>> in_parallel(lambda begin, end: end - begin, np.full(5, 20_000))
-    5
+    >>> in_parallel(lambda begin, end: print(begin, end), np.full(5, 20))
+    0 5
     """
     threads = torch.get_num_threads()
     if threads == 1 or len(lengths) == 1 or int(lengths.sum()) < LEAST:
-        return solve(0, len(lengths))
-    pieces = _pieces(lengths, threads * PIECES)
-    return sum(_pool(threads).map(lambda piece: solve(*piece), pieces))
+        solve(0, len(lengths))
+        return
+    for _ in _pool(threads).map(lambda piece: solve(*piece), _pieces(lengths, threads * PIECES)):
+        pass
 
 
 def _pieces(lengths: Integers, number: int) -> list[tuple[int, int]]:

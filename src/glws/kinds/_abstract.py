@@ -159,8 +159,10 @@ class AbstractSupervision(ABC):
         return value.shape[0] if isinstance(value, Tensor) else len(value)
 
     def __getitem__(self: Kind, groups: Tensor | Sequence[int] | slice) -> Kind:
-        chosen = groups if isinstance(groups, slice) else torch.as_tensor(groups).cpu()
-        if isinstance(chosen, Tensor) and chosen.dtype != torch.bool:  # a mask chooses where it is True
+        if isinstance(groups, slice):
+            return self._mapped(lambda value: value[groups], skip=self._shared())
+        chosen = torch.as_tensor(groups).cpu()
+        if chosen.dtype != torch.bool:  # a mask chooses where it is True
             chosen = chosen.long()
         index = torch.arange(len(self))[chosen]
         return self._mapped(lambda value: _taken(value, index), skip=self._shared())

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from glws.automata import Automaton, explore
 from glws.errors import DataError
-from glws.inference import MAX_SET, AbstractForm, Automata, Posterior, PresenceSet, PresenceWeights, Selected
+from glws.inference import AbstractForm, Automata, Posterior, PresenceSet, PresenceWeights, Selected
 from glws.inference._joint.limits import largest_set
 from glws.kinds._abstract import SHARED
 from glws.kinds._arrays import Numbers, class_mask, label_counts, marks_or_unknown, rates, true_labels
@@ -228,8 +228,9 @@ class PresentClasses(LearnsNoise):
         p(w | y) = Π_k P(reported w_k | some y_j = k or none is)
 
     Exact: what is remembered is which of the classes were seen, 2^c states for c classes that occur (with noise, for
-    all known ones). Where that is too many, or to train as the paper does, `per_class()` treats each class against
-    the rest as if the others were not there. `flip` is as in `MultiInstance`, the same for all classes.
+    all known ones); without noise of more than twelve classes only the rare ones. Where that is too many, or to train
+    as the paper does, `per_class()` treats each class against the rest as if the others were not there. `flip` is as in
+    `MultiInstance`, the same for all classes.
 
     >>> weak = PresentClasses.of([[1, 0, 1]])
     >>> weak.automaton(0, 2).count(2)
@@ -271,9 +272,9 @@ class PresentClasses(LearnsNoise):
         return self.present.shape[1]
 
     def form(self, lengths: Int[Tensor, "groups"]) -> AbstractForm:
-        """Plain sets as such; with noise, open marks or many classes, one automaton for each set that occurs."""
+        """Plain sets as such; with noise or open marks, one automaton for each set that occurs."""
         is_plain = not bool(self.flip.any()) and not bool((self.present < 0).any())
-        if is_plain and not bool((self.present.sum(1) > MAX_SET).any()):
+        if is_plain:
             return PresenceSet(self.present == 1, largest_set(self.present == 1, lengths))
         sets, index = torch.unique(self.present, dim=0, return_inverse=True)
         rates_of_flips = (float(self.flip[0]), float(self.flip[1]))

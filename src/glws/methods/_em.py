@@ -83,13 +83,13 @@ class GLWS(AbstractMethod):
         answers = batch_losses(step.batch, log_probs, self._e_log_probs(step), is_checked=False, **self._options())
         if step.everyone is not None:
             return shared_loss(step, self._terms(step, log_probs, answers), answers, step.seen())
-        total = log_probs.new_zeros(())
+        losses = []
         for number, (part, answer) in enumerate(zip(step.batch.parts, answers, strict=True)):
             guess = self._initial_posterior(step, part)
             loss = answer.loss if guess is None else _distance(part.gather(log_probs), guess, part.lengths)
-            total = total + (1.0 if self.weights is None else self.weights[number]) * loss
+            losses.append(loss if self.weights is None else self.weights[number] * loss)
         _log_metrics(step, answers)
-        return total
+        return _sum(losses)
 
     def _terms(self, step: Step, log_probs: Tensor, answers: list[EMLoss]) -> list[Term]:
         """The terms of the loss over the groups of this process."""
@@ -190,11 +190,17 @@ def _distance(log_probs: Tensor, posterior: Tensor, lengths: Tensor) -> Float[Te
 
 def _log_metrics(step: Step, answers: list[EMLoss]) -> None:
     """Log the likelihood, the entropy of the posteriors, the impossible groups and the error of approximations."""
-    marginals = [answer.posterior.marginals for answer in answers]
-    entropy = _sum([torch.special.entr(table).sum() for table in marginals])
-    step.note("entropy", entropy / _sum([table.sum() for table in marginals]).clamp_min(1))
-    step.note("negative_log_likelihood", _sum([answer.supervised.detach() for answer in answers]))
-    step.note("impossible_groups", _sum([answer.posterior.impossible.sum() for answer in answers]).float())
+    posteriors = [answer.posterior for answer in answers]
+    entropy = _sum([torch.special.entr(posterior.marginals).sum() for posterior in posteriors])
+    known = [posterior.num_known for posterior in posteriors]
+    if None in known:
+        number = _sum([posterior.marginals.sum() for posterior in posteriors]).clamp_min(1)
+        step.note("entropy", entropy / number)
+        step.note("impossible_groups", _sum([posterior.impossible.sum() for posterior in posteriors]).float())
+    else:
+        step.note("entropy", entropy / max(sum(filter(None, known)), 1))
+        step.note("impossible_groups", 0.0)
+    step.note("negative_log_likelihood", _sum([answer.supervised for answer in answers]))
     errors = [answer.posterior.error.max() for answer in answers if answer.posterior.error is not None]
     if errors:
         step.note("approximation_error", torch.stack(errors).max())

@@ -141,7 +141,7 @@ class Step:
 
     def note(self, name: str, value: Tensor | float) -> None:
         """Add a number to the log."""
-        self.notes[name] = torch.as_tensor(value).detach()
+        self.notes[name] = value.detach() if isinstance(value, Tensor) else torch.as_tensor(value)
 
 
 def step_of(batch: Batch, logits: Mapping[str, Tensor], **others: object) -> Step:

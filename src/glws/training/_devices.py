@@ -6,7 +6,7 @@ import copy
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -46,8 +46,9 @@ def batch_on(batch: Batch, device: torch.device) -> Batch:
 
     Weak labels stay on the host, which reads them to compute their form; only the form is copied to the device.
     """
-    rows = [part.rows if device.type == "cpu" else part.padded_rows for part in batch.parts]
-    parts = tuple(replace(part, rows=to_device(own, device)) for part, own in zip(batch.parts, rows, strict=True))
+    if device.type == "cpu":
+        return batch
+    parts = tuple(part.padded_on(device) for part in batch.parts)
     evidence = None if batch.evidence is None else to_device(batch.evidence, device)
     instances: Any = batch.instances
     moved: Any = instances.to(device) if isinstance(instances, Inputs) else to_device(instances, device)

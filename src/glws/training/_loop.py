@@ -21,6 +21,7 @@ from glws.inference import waiting_for_kernels
 from glws.inference._problem import skip_nan_check
 from glws.methods import AbstractMethod, Epoch, Progress, Setup, Step, default_method
 from glws.selection import resolve_priors
+from glws.training._batches import Prepared
 from glws.training._checkpoint import Saved, Snapshots, put_back, stored_tensors
 from glws.training._config import TrainingConfig
 from glws.training._devices import DeviceInstances, batch_on, chosen_device, on_device, reproducible, seed_global
@@ -200,6 +201,7 @@ class Training:
         self.order = Order.of(data, config.batch_size, config.seed, config.step_instances, config.order)
         if not self.order.steps_per_epoch:
             raise DataError("there are no groups to train on")
+        self._prepared = Prepared(self.order, data)
         self.model = ready(model, config, self.device)
         self.num_classes = data.weak[0].num_classes
         if config.shares is not None and len(config.shares) != self.num_classes:
@@ -213,6 +215,7 @@ class Training:
         self.averaged = averaged_copy(self.model) if needs_copy else None
         self.averaged_modules = averaged_copy(self.modules) if needs_copy else nn.ModuleDict()
         self.predict = self._predictor()
+        self._weights = [*self.model.parameters(), *self.modules.parameters()]
         self.optimizer = build_optimizer([self.model, self.modules], config, self.device)
         self.meters = Meters(self.num_classes, self.device)
         self.implied = implied_rates(data)
@@ -329,8 +332,8 @@ class Training:
         """The whole step from a graph, if that can be."""
         if self._steps is None:
             return False
-        chosen = self.order.groups(progress.epoch, progress.step % self.order.steps_per_epoch)
-        batch = self._this_epoch(progress.epoch).numbered(chosen)
+        epoch, number = progress.epoch, progress.step % self.order.steps_per_epoch
+        batch = self._prepared.batch(self._this_epoch(epoch), epoch, number)
         noted = self._steps(batch, progress, self._view_seed)
         if noted is None:
             return False
@@ -349,12 +352,12 @@ class Training:
             step.note("loss", loss)
         self._check(step.notes["loss"])
         self._check_impossible(lambda: step.notes)
-        self.optimizer.zero_grad()
+        for weight in self._weights:
+            weight.grad = None  # torch's `zero_grad` takes as long as a small network
         with summed_gradients(self.model, self.world):
             loss.backward()  # type: ignore[no-untyped-call]
         if self.config.clip is not None:
-            weights = [*self.model.parameters(), *self.modules.parameters()]
-            step.note("gradient_norm", nn.utils.clip_grad_norm_(weights, self.config.clip))
+            step.note("gradient_norm", nn.utils.clip_grad_norm_(self._weights, self.config.clip))
         self._move()
         self.method.update(step)
         predicted = predicted_counts(step.seen()) if step.predicted is None else step.predicted
@@ -411,9 +414,10 @@ class Training:
 
         Otherwise all groups, and of their instances those of this process.
         """
-        data, chosen = self._this_epoch(epoch), self.order.groups(epoch, number)
-        own = None if self._ownership is None else self._ownership.own(data, chosen)
-        batch = data.batch(chosen, self.world.share) if own is None else data.batch(own)
+        data = self._this_epoch(epoch)
+        batch = self._prepared.batch(data, epoch, number)
+        own = None if self._ownership is None else self._ownership.own(data, [part.groups for part in batch.parts])
+        batch = data.loaded(batch, self.world.share) if own is None else data.batch(own)
         return batch_on(batch, self.device), own is not None
 
     def _this_epoch(self, epoch: int) -> WeakDataset:

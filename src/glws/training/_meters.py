@@ -35,7 +35,10 @@ class Meters:
         """Add precomputed sums: the numbers with a 1 at their end, and how often each class was predicted."""
         key = SEPARATOR.join(names)
         if names:
-            self.tensors[key] = self.tensors[key] + row if key in self.tensors else row.clone()
+            if key in self.tensors:
+                self.tensors[key] += row
+            else:
+                self.tensors[key] = row.clone()
         self.tensors[PREDICTED] += predicted
 
     def means(self) -> dict[str, float]:

@@ -184,7 +184,7 @@ class _Inside:
         tables = [(next(left), next(left)) for _ in batch.parts]
         placed = recording.stand_ins([form.with_tensors(left) for form in recording.forms])
         parts = [
-            replace(part, rows=rows, lengths=lengths, weak=weak)
+            replace(part, rows=rows, lengths=lengths, weak=weak, are_in_order=False, source=None)
             for part, (rows, lengths), weak in zip(batch.parts, tables, placed, strict=True)
         ]
         return cls(numbers, is_real, tuple(parts))

@@ -11,10 +11,11 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 import glws
-from glws.inference import Exactly, JointCounts, count_posterior
+from glws.inference import Exactly, JointCounts, count_posterior, waiting_for_kernels
 from glws.inference._joint import exact
 from glws.inference._joint.arithmetic import LINEAR, LOGS
 from glws.inference._joint.groups import gather_columns, shares
+from glws.inference._joint.kernels import COUNTS
 from glws.inference._joint.layers import layer_posterior
 
 SHAPES = [(2, 6), (3, 6), (4, 5), (5, 5), (5, 6)]
@@ -105,7 +106,8 @@ def test_all_recursions_agree_on_larger_groups() -> None:
     potentials, lengths, counts = random_batch(9, 30, 14, 6)
     groups, _ = gather_columns(potentials, counts, lengths)
     log_sums, weights = shares(groups.potentials, groups.is_real)
-    mass, compiled = exact._compiled(weights, groups)
+    with waiting_for_kernels():
+        mass, compiled = exact.compiled(COUNTS.ready(), weights, groups.counts)
     for numbers, given in ((LINEAR, weights), (LOGS, groups.potentials)):
         plain_mass, plain = layer_posterior(given, groups.counts, numbers)
         log_mass = plain_mass - log_sums.sum(1) if numbers is LOGS else plain_mass.log()

@@ -11,10 +11,11 @@ from strategies import random_log_probs
 from torch import Tensor
 
 import glws
-from glws.inference import MAX_SET, PresenceSet
-from glws.inference._joint import subsets
+from glws.inference import PresenceSet, waiting_for_kernels
+from glws.inference._joint import forms, large_sets, subsets
 from glws.inference._joint.arithmetic import LINEAR
 from glws.inference._joint.groups import gather_columns, shares
+from glws.inference._joint.kernels import SETS
 
 TOLERANCE = 1e-10  # float64; rounding of sums of positive terms
 
@@ -72,7 +73,9 @@ def test_compiled_and_plain_agree_on_larger_sets() -> None:
     lengths = lengths.clamp_min(10)
     groups, _ = gather_columns(potentials, present.long(), lengths)
     weights = groups._replace(potentials=shares(groups.potentials, groups.is_real)[1])
-    compiled, plain = subsets._compiled(weights), subsets.plain(weights, LINEAR)
+    with waiting_for_kernels():
+        kernel = SETS.ready()
+    compiled, plain = subsets.compiled(kernel, weights), subsets.plain(weights, LINEAR)
     assert (compiled[0] / plain[0] - 1.0).abs().max() <= 1e-11
     assert (compiled[1] - plain[1]).abs().max() <= 1e-11
 
@@ -129,10 +132,58 @@ def test_the_automaton_has_a_state_for_each_subset() -> None:
 
 
 def test_a_set_too_large_is_refused_unless_it_is_impossible_anyway() -> None:
-    present = torch.ones(2, MAX_SET + 1, dtype=torch.bool)
-    potentials = torch.zeros(2, MAX_SET + 1, MAX_SET + 1)
-    with pytest.raises(glws.errors.DataError, match="group 1: a set of 13 classes is larger than 12"):
-        PresenceSet(present).solve(potentials, torch.tensor([3, MAX_SET + 1]))
+    present = torch.ones(2, 70, dtype=torch.bool)
+    potentials = torch.zeros(2, 71, 70)
+    with pytest.raises(glws.errors.DataError, match="group 1: a set of 70 classes in 71 instances has no exact answer"):
+        PresenceSet(present).solve(potentials, torch.tensor([3, 71]))
     assert PresenceSet(present).solve(potentials, torch.tensor([3, 4]))[0].tolist() == [-torch.inf] * 2
-    with pytest.raises(glws.errors.DataError, match=r"present must be \[2 groups, 13 classes\]"):
+    with pytest.raises(glws.errors.DataError, match=r"present must be \[2 groups, 70 classes\]"):
         PresenceSet(present[:1]).solve(potentials, torch.tensor([3, 4]))
+    with pytest.raises(glws.errors.DataError, match="group 0: a set of 70 classes is larger than 12"):
+        glws.infer(potentials, PresenceSet(present), engine="trellis")
+
+
+@pytest.mark.parametrize(("length", "scale"), [(5, 1.0), (6, 4.0), (12, 1.0), (40, 2.0)])
+def test_large_sets_equal_the_table_of_all_subsets(length: int, scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is remembered: nothing is common, everything is, or some classes are."""
+    present = torch.ones(3, 5, dtype=torch.bool)
+    potentials, lengths = random_log_probs(9, 3, length, 5, scale), torch.full((3,), length)
+    oracle = PresenceSet(present).solve(potentials, lengths)
+    monkeypatch.setattr(forms, "MAX_SET", 4)
+    for rare in (0.0, 0.3, 1.1):
+        monkeypatch.setattr(large_sets, "RARE", rare)
+        answer = PresenceSet(present).solution(potentials, lengths)
+        assert_same((answer.log_likelihood, answer.marginals), oracle)
+        assert answer.error is None
+
+
+def test_where_nearly_everything_cancels_more_classes_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of fourteen classes once: inclusion and exclusion alone loses eight digits."""
+    present, lengths = torch.ones(1, 14, dtype=torch.bool), torch.tensor([14])
+    potentials = random_log_probs(3, 1, 14, 14, 0.1).log_softmax(2)
+    answer = PresenceSet(present).solution(potentials, lengths)
+    monkeypatch.setattr(forms, "MAX_SET", 14)
+    assert_same((answer.log_likelihood, answer.marginals), PresenceSet(present).solve(potentials, lengths), 1e-9)
+    monkeypatch.setattr(forms, "MAX_SET", 12)
+    monkeypatch.setattr(large_sets, "MOST_NUMBERS", 32)
+    rough = PresenceSet(present).solution(potentials, lengths)
+    assert rough.error is not None
+    assert float((rough.marginals - answer.marginals).abs().max()) <= float(rough.error) < 1e-3
+
+
+def test_a_class_that_no_instance_can_have_makes_a_large_set_impossible() -> None:
+    potentials = torch.zeros(1, 20, 14, dtype=torch.float64)
+    potentials[:, :, 3] = -torch.inf
+    answer = PresenceSet(torch.ones(1, 14, dtype=torch.bool)).solution(potentials, torch.tensor([20]))
+    assert float(answer.log_likelihood) == -torch.inf
+    assert not bool(answer.marginals.any())
+
+
+def test_long_groups_may_have_any_set() -> None:
+    """Forty classes that all occur almost surely: the posteriors are the predictions, nearly."""
+    log_probs = random_log_probs(2, 2, 900, 40, 0.5).log_softmax(2)
+    weak = glws.kinds.PresentClasses.of(torch.ones(2, 40))
+    answer = weak.infer(log_probs)
+    assert answer.error is None
+    assert (answer.marginals - log_probs.exp()).abs().max() < 1e-3
+    assert (answer.marginals.sum(2) - 1.0).abs().max() < 1e-10

@@ -2,7 +2,7 @@
 
 Importing this package does not import numba; the first answer does. All take rows of log-potentials [rows, classes],
 float32 or float64, the first row of each group, and its number of rows. They compute in float64 and answer in the type
-of the potentials. `doubtful` tells whether groups are left to log space, those with log Z = NaN.
+of the potentials. Groups with log Z = NaN are left to log space.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,7 +18,7 @@ from glws.inference._closed import MODERATE
 from glws.inference._counts.on_cpu import compiled_counts, kernel_of
 from glws.inference._counts.weights import Sampled, Weights
 from glws.inference._kernels import Kernel
-from glws.inference._rows import Rows
+from glws.inference._rows import Array, RowArrays, least
 from glws.inference._threads import in_parallel
 
 if TYPE_CHECKING:
@@ -27,11 +28,10 @@ if TYPE_CHECKING:
 
 
 class Found(NamedTuple):
-    """log Z in float64, q, and the number of groups without an answer."""
+    """log Z in float64, NaN where the kernel left the group to log space, and q."""
 
-    log_z: Tensor
-    marginals: Tensor
-    doubtful: int
+    log_z: Array
+    marginals: Array
 
 
 def _rows(dtype: torch.dtype) -> tuple[Any, ...]:
@@ -71,71 +71,69 @@ def _load_tables() -> Tables:
 PRESENCE, AGREEMENT, TABLES = Kernel(_load_presence), Kernel(_load_agreement), Kernel(_load_tables)
 
 
-def _answer(kernel: Any, rows: Rows, *tables: Tensor, size: tuple[int, ...] = ()) -> Found:
-    """The answer of a kernel, group by group; a table has a row for each group, or one for all."""
-    values, starts, lengths = rows.arrays()
-    log_z, marginals = torch.empty(len(lengths), dtype=torch.float64), rows.like_values()
-    found, out = log_z.numpy(), marginals.numpy()
-    arrays = [table.contiguous().numpy() for table in tables]
-
-    def solve(begin: int, end: int) -> int:
-        part = slice(begin, end)
-        own = [array if len(array) == 1 else array[part] for array in arrays]
-        doubtful: int = kernel(values, *size, starts[part], lengths[part], *own, found[part], out)
-        return doubtful
-
-    return Found(log_z, marginals, in_parallel(solve, lengths))
-
-
-def _alone(table: Tensor) -> Tensor:
-    """The first row of a table whose rows are all the same memory."""
-    return table[:1] if len(table) and table.stride(0) == 0 else table
-
-
-def by_presence(rows: Rows, counted: Tensor, log_weights: Tensor) -> Found | None:
-    """Weights of "no counted class occurs" and "one does"; None if the kernel is not there."""
-    kernel = PRESENCE.ready()
-    return None if kernel is None else _answer(kernel, rows, _alone(counted), _alone(log_weights).double())
-
-
-def by_agreement(rows: Rows, log_weights: Tensor) -> Found | None:
-    """Pairs by log-weights of the same and of different labels; triplets by those of closer to 2, to 3, neither."""
-    kernel = AGREEMENT.ready()
-    if kernel is None:
+def answered(
+    kernel: Kernel[Any], rows: RowArrays, tables: tuple[Array, ...], size: tuple[int, ...] = ()
+) -> Found | None:
+    """The answer group by group, None if the kernel is not there; a table has a row for each group, or one for all."""
+    function = kernel.ready()
+    if function is None:
         return None
-    return _answer(kernel, rows, torch.where(log_weights <= MODERATE, log_weights.double().exp(), torch.nan))
+    values, starts, lengths = rows
+    log_z, marginals = np.empty(len(lengths)), np.zeros(values.shape, values.dtype)
+
+    def solve(begin: int, end: int) -> None:
+        part = slice(begin, end)
+        own = [table if len(table) == 1 else table[part] for table in tables]
+        function(values, *size, starts[part], lengths[part], *own, log_z[part], marginals)
+
+    in_parallel(solve, lengths)
+    return Found(log_z, marginals)
 
 
-def by_tables(rows: Rows, size: int, log_weights: Tensor) -> Found | None:
-    """Tables of weights of single instances [groups, K] or pairs [groups, K, K]."""
-    kernel = TABLES.ready()
-    return None if kernel is None else _answer(kernel, rows, _alone(log_weights).double().flatten(1), size=(size,))
+def array_of(table: Tensor) -> Array:
+    """A table for kernels: float64, or true and false; its first row if all rows are the same memory."""
+    array = table.numpy()
+    array = array[:1] if array.strides[0] == 0 and len(array) else array
+    return np.ascontiguousarray(array, None if array.dtype == np.bool_ else np.float64)
 
 
-def by_counts(rows: Rows, counted: Tensor, only: int | None, weights: Weights) -> Found | None:
+def bounded_weights(log_weights: Tensor) -> Array:
+    """Weights of the same and of different labels, or of closer to 2, to 3, neither; NaN for those too large."""
+    return torch.where(log_weights <= MODERATE, log_weights.double().exp(), torch.nan).numpy()
+
+
+def by_counts(rows: RowArrays, counted: Tensor, only: int | None, weights: Weights) -> Found | None:
     """Weights of the number of labels in the counted classes, of whatever class."""
     if isinstance(weights, Sampled) or (kernel := kernel_of(weights).ready()) is None:
         return None
     if only is not None and rows.values.shape[1] == 2:
-        zero, one = (rows.values[:, label].double().contiguous() for label in (1 - only, only))
-        log_z, positive = compiled_counts(kernel, zero, one, rows.starts, rows.lengths, weights)
-        negative = rows.where_possible(1.0 - positive, log_z)
-        shares = [negative, positive] if only else [positive, negative]
-        return Found(log_z, torch.stack(shares, 1).to(rows.values.dtype), 0)
-    one, zero = (rows.values.new_empty(len(rows.values), dtype=torch.float64) for _ in range(2))
-    mask = rows.spread(counted)
+        zero, one = (rows.values[:, label].astype(np.float64) for label in (1 - only, only))
+        log_z, positive = compiled_counts(kernel, zero, one, rows, weights)
+        marginals = np.empty_like(rows.values)
+        marginals[:, only], marginals[:, 1 - only] = positive, _rest(rows, positive, log_z)
+        return Found(log_z, marginals)
+    table = rows.tensors()
+    one, zero = (np.empty(len(rows.values)) for _ in range(2))
+    mask = table.spread(counted)
     for part in _blocks(len(one)):
-        phi, chosen = rows.values[part].double(), mask if len(mask) == 1 else mask[part]
+        phi, chosen = table.values[part].double(), mask if len(mask) == 1 else mask[part]
         one[part], zero[part] = _log_sum(phi, chosen), _log_sum(phi, ~chosen)
-    log_z, positive = compiled_counts(kernel, zero, one, rows.starts, rows.lengths, weights)
-    negative = rows.where_possible(1.0 - positive, log_z)
-    marginals = torch.empty_like(rows.values)
+    log_z, positive = compiled_counts(kernel, zero, one, rows, weights)
+    sums = [torch.from_numpy(values)[:, None] for values in (one, zero, positive, _rest(rows, positive, log_z))]
+    marginals = np.empty_like(rows.values)
     for part in _blocks(len(one)):
-        phi, chosen = rows.values[part].double(), mask if len(mask) == 1 else mask[part]
-        log_sum = torch.where(chosen, one[part, None], zero[part, None])
+        phi, chosen = table.values[part].double(), mask if len(mask) == 1 else mask[part]
+        log_sum = torch.where(chosen, sums[0][part], sums[1][part])
         own = (phi - torch.where(log_sum == -torch.inf, 0.0, log_sum)).exp_()
-        marginals[part] = own.mul_(torch.where(chosen, positive[part, None], negative[part, None]))
-    return Found(log_z, marginals, 0)
+        marginals[part] = own.mul_(torch.where(chosen, sums[2][part], sums[3][part]))
+    return Found(log_z, marginals)
+
+
+def _rest(rows: RowArrays, positive: Array, log_z: Array) -> Array:
+    """1 - positive, 0 in impossible groups and in gaps."""
+    if len(positive) == rows.lengths.sum() and least(log_z) > -np.inf:
+        return 1.0 - positive
+    return rows.tensors().where_possible(torch.from_numpy(1.0 - positive), torch.from_numpy(log_z)).numpy()
 
 
 ROWS_AT_ONCE = 1 << 12

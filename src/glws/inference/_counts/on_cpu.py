@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from jaxtyping import Float, Int
-from torch import Tensor
 
 from glws.inference._counts.thresholds import COMPILED_SHORT_EXACT, COMPILED_SHORT_WEIGHTED
 from glws.inference._counts.tilting import bounded
 from glws.inference._counts.weights import Weighted, Written, ends
 from glws.inference._kernels import Kernel
+from glws.inference._rows import Array, RowArrays
 from glws.inference._threads import in_parallel
 
 if TYPE_CHECKING:
@@ -51,27 +49,18 @@ def kernel_of(weights: Written) -> Kernel[Any]:
 
 
 def compiled_counts(
-    kernel: Any,
-    log_zero: Float[Tensor, "rows"],
-    log_one: Float[Tensor, "rows"],
-    starts: Int[Tensor, "problems"],
-    lengths: Int[Tensor, "problems"],
-    weights: Written,
-) -> tuple[Float[Tensor, "problems"], Float[Tensor, "rows"]]:
-    """log-likelihoods, and posteriors of being counted, of contiguous float64 rows; 0 between the problems."""
-    is_full = int(lengths.sum()) == len(log_zero)
-    marginals = (torch.empty_like if is_full else torch.zeros_like)(log_zero)
-    log_likelihood = log_zero.new_empty(len(lengths))
-    first, size = starts.numpy(), lengths.long().contiguous().numpy()
+    kernel: Any, log_zero: Array, log_one: Array, rows: RowArrays, weights: Written
+) -> tuple[Array, Array]:
+    """log-likelihoods, and posteriors of being counted, of rows in float64; 0 in gaps."""
+    starts, lengths = rows.starts, rows.lengths
+    marginals, log_likelihood = np.zeros(len(log_zero)), np.empty(len(lengths))
     given, short = _given(weights)
-    zero, one, found, out = log_zero.numpy(), log_one.numpy(), log_likelihood.numpy(), marginals.numpy()
 
-    def solve(begin: int, end: int) -> int:
-        part = slice(begin, end)
-        kernel(zero, one, first[part], size[part], *(values[part] for values in given), short, found[part], out)
-        return 0
+    def solve(begin: int, end: int) -> None:
+        part, own = slice(begin, end), [values[begin:end] for values in given]
+        kernel(log_zero, log_one, starts[part], lengths[part], *own, short, log_likelihood[part], marginals)
 
-    in_parallel(solve, size)
+    in_parallel(solve, lengths)
     return log_likelihood, marginals
 
 
@@ -79,4 +68,4 @@ def _given(weights: Written) -> tuple[tuple[Any, ...], int]:
     """The weights as arrays, and up to how many instances the recursion is faster."""
     if isinstance(weights, Weighted):
         return (bounded(weights.log_weights.detach()).contiguous().numpy(),), COMPILED_SHORT_WEIGHTED
-    return tuple(end.contiguous().numpy() for end in ends(weights)), COMPILED_SHORT_EXACT
+    return tuple(np.ascontiguousarray(end.numpy()) for end in ends(weights)), COMPILED_SHORT_EXACT

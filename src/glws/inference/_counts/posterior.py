@@ -20,6 +20,7 @@ from glws.inference._counts.weights import Exactly, Sampled, Weighted, Weights, 
 from glws.inference._counts.windows import interval_posterior, weighted_posterior
 from glws.inference._kernels import waiting_for_kernels
 from glws.inference._padding import padding_mask
+from glws.inference._rows import RowArrays
 
 ALGORITHMS = ("auto", "compiled", "characteristic", "recursion")
 
@@ -157,9 +158,9 @@ def _compiled(log_zero: Tensor, log_one: Tensor, lengths: Tensor, weights: Writt
     with waiting_for_kernels():
         kernel = kernel_of(weights).ready()
     assert kernel is not None, "numba is not installed"
-    zero, one = (values.detach().double().contiguous().view(-1) for values in (log_zero, log_one))
-    starts = torch.arange(len(lengths)) * log_zero.shape[1]
-    log_likelihood, marginals = compiled_counts(kernel, zero, one, starts, lengths, weights)
+    zero, one = (values.detach().double().contiguous().view(-1).numpy() for values in (log_zero, log_one))
+    rows = RowArrays.of_padded(log_zero[:, :, None], lengths)
+    log_likelihood, marginals = map(torch.from_numpy, compiled_counts(kernel, zero, one, rows, weights))
     return CountResult(log_likelihood, marginals.view_as(log_zero))
 
 

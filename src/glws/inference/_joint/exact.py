@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import functools
-import importlib.util
+from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from glws.inference._joint.arithmetic import LINEAR, LOGS
 from glws.inference._joint.groups import Answer, Groups, shares
+from glws.inference._joint.kernels import COUNTS
 from glws.inference._joint.layers import layer_posterior, num_states
 from glws.inference._joint.limits import SMALLEST
 from glws.inference._joint.tilting import tilted
-
-
-@functools.cache
-def can_compile() -> bool:
-    """Whether numba is installed."""
-    return importlib.util.find_spec("numba") is not None
 
 
 def exact_posterior(groups: Groups) -> Answer:
@@ -42,24 +36,24 @@ def exact_posterior(groups: Groups) -> Answer:
 def _in_linear_space(groups: Groups) -> Answer:
     """log Z and q; -inf also stands for "too small to be trusted"."""
     log_sums, weights = shares(groups.potentials, groups.is_real)
-    sweep = _compiled if weights.device.type == "cpu" and can_compile() else _plain
-    mass, marginals = sweep(weights, groups)
+    kernel = COUNTS.ready() if weights.device.type == "cpu" else None
+    if kernel is None:
+        mass, marginals = layer_posterior(weights, groups.counts, LINEAR)
+    else:
+        mass, marginals = compiled(kernel, weights, groups.counts)
     is_safe = mass > SMALLEST
     log_likelihood = torch.where(is_safe, log_sums.sum(1) + torch.where(is_safe, mass, 1.0).log(), -torch.inf)
     return log_likelihood, marginals
 
 
-def _plain(weights: Float[Tensor, "groups instances columns"], groups: Groups) -> Answer:
-    return layer_posterior(weights, groups.counts, LINEAR)
-
-
-def _compiled(weights: Float[Tensor, "groups instances columns"], groups: Groups) -> Answer:
-    from glws.inference._joint import compiled_counts  # numba is imported here, at first use
-
-    weights, counts = weights.contiguous(), groups.counts.contiguous()
+def compiled(
+    kernel: Any, weights: Float[Tensor, "groups instances columns"], counts: Int[Tensor, "groups columns"]
+) -> Answer:
+    """The masses of groups and the posteriors, by the compiled kernel."""
+    weights, counts = weights.contiguous(), counts.contiguous()
     mass, marginals = weights.new_empty(len(counts)), torch.zeros_like(weights)
     largest = int(num_states(counts).max())
-    compiled_counts.count_batch(weights.numpy(), counts.numpy(), largest, SMALLEST, mass.numpy(), marginals.numpy())
+    kernel(weights.numpy(), counts.numpy(), largest, SMALLEST, mass.numpy(), marginals.numpy())
     return mass, marginals
 
 

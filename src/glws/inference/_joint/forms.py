@@ -18,8 +18,9 @@ from glws.inference._gpu.sets import MOST_NUMBERS, gpu_set_posterior
 from glws.inference._joint._assignment import best_assignment, best_cover
 from glws.inference._joint._samples import sample_given_counts
 from glws.inference._joint.choice import solved
-from glws.inference._joint.groups import ENGINES, Groups, gather_columns, scatter_columns
-from glws.inference._joint.limits import MAX_SET, STATE_BUDGET
+from glws.inference._joint.groups import ENGINES, Estimate, Groups, gather_columns, scatter_columns
+from glws.inference._joint.large_sets import large_set_posterior
+from glws.inference._joint.limits import DOUBTFUL, MAX_SET, STATE_BUDGET
 from glws.inference._joint.subsets import subset_posterior
 
 ALGORITHMS = ("auto", "exact", "corrected", "tilted")
@@ -128,9 +129,11 @@ class PresenceSet(AbstractForm):
 
         p(w | y) = 1 where {y_1, ..., y_L} = the classes that are present, else 0
 
-    Exact, by a recursion over the subsets seen so far, for sets of up to MAX_SET classes in time L · 2^|set|; `solve`
-    raises `DataError` for a larger one. A group shorter than its set is impossible, and so is the empty set for a group
-    that is not empty.
+    Exact. Up to MAX_SET classes by a recursion over the subsets seen so far, in time L · 2^|set|. Larger sets are
+    answered as far as that is feasible in a few seconds a group: always where most of their classes occur almost
+    surely, as in long groups, and otherwise up to about 20 classes; where nearly everything cancels, with an estimate
+    of the error (`solution`). `DataError` tells which group is not. A group shorter than its set is impossible, and
+    so is the empty set for a group that is not empty.
 
     >>> form = PresenceSet(torch.tensor([[True, True, False]]))
     >>> log_probs = torch.tensor([[[0.7, 0.2, 0.1], [0.4, 0.4, 0.2]]]).log()
@@ -159,17 +162,30 @@ class PresenceSet(AbstractForm):
 
     def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
         """log Z and q_j(k), computed in float64."""
+        answer = self.solution(potentials, lengths)
+        return answer.log_likelihood, answer.marginals
+
+    def solution(self, potentials: Tensor, lengths: Tensor) -> Solution:
+        """The answer with its error estimate."""
         _check_shape("present", self.present, potentials)
         if self.is_capturable(potentials.device):
             assert self.largest is not None
-            return gpu_set_posterior(potentials, self.present, lengths, self.largest[0])
+            return Solution(*gpu_set_posterior(potentials, self.present, lengths, self.largest[0]))
         sizes = self.present.sum(1)
         possible = (sizes <= lengths) & ((sizes > 0) | (lengths == 0))
-        _check_sets(torch.where(possible, sizes, 0))
         if len(lengths) == 0:
-            return potentials.new_zeros(0), torch.zeros_like(potentials)
+            return Solution(potentials.new_zeros(0), torch.zeros_like(potentials))
         groups, classes = _prepared(potentials, self.present.long(), lengths, possible)
-        return _finished(subset_posterior(groups), potentials, classes, possible)
+        is_large = possible & (sizes > MAX_SET)
+        if not bool(is_large.any()):
+            return Solution(*_finished(subset_posterior(groups), potentials, classes, possible))
+        found = Estimate.unanswered(groups)
+        for chosen, solve in ((~is_large, _small_sets), (is_large, large_set_posterior)):
+            if bool(chosen.any()):
+                found.put(chosen.nonzero()[:, 0], solve(groups.select(chosen.nonzero()[:, 0])))
+        _check_answered(found.error, sizes, lengths)
+        answer = _finished((found.log_likelihood, found.marginals), potentials, classes, possible)
+        return Solution(*answer, None, found.error.to(potentials.dtype) if bool(found.error.any()) else None)
 
     def mode(self, potentials: Tensor, lengths: Tensor) -> Labelings:
         """The best labels, except for one instance per class, chosen for the least total loss."""
@@ -234,11 +250,30 @@ def _check_shape(name: str, tensor: Tensor, potentials: Tensor) -> None:
         raise DataError(f"{name} must be [{groups} groups, {classes} classes], found shape {list(tensor.shape)}")
 
 
+def _small_sets(groups: Groups) -> Estimate:
+    """The sets of up to MAX_SET classes; there may be larger ones among other groups."""
+    width = max(int((groups.counts > 0).sum(1).max()), 1)
+    own = groups._replace(potentials=groups.potentials[:, :, :width], counts=groups.counts[:, :width])
+    log_likelihood, marginals = subset_posterior(own)
+    wide = torch.nn.functional.pad(marginals, (0, groups.potentials.shape[2] - width))
+    return Estimate.exact((log_likelihood, wide))
+
+
+def _check_answered(error: Tensor, sizes: Tensor, lengths: Tensor) -> None:
+    wrong = (error > DOUBTFUL).nonzero()[:, 0]
+    if len(wrong):
+        group = int(wrong[0])
+        raise DataError(
+            f"group {group}: a set of {int(sizes[group])} classes in {int(lengths[group])} instances has no exact "
+            'answer in reasonable time; treat each class by itself (multiclass="per_class")'
+        )
+
+
 def _check_sets(sizes: Int[Tensor, "groups"]) -> None:
     too_large = (sizes > MAX_SET).nonzero()
     if len(too_large):
         group = int(too_large[0])
         raise DataError(
-            f"group {group}: a set of {int(sizes[group])} classes is larger than {MAX_SET}, the largest with an exact "
-            "answer; state for each class separately whether it occurs, or pass an automaton"
+            f"group {group}: a set of {int(sizes[group])} classes is larger than {MAX_SET}, the largest that is "
+            "written as an automaton; likelihood, posteriors, mode and entropy do not need one"
         )

@@ -42,7 +42,7 @@ MOST_AHEAD = 1 << 22
 """Largest table of the counts of single classes: instances times classes times the largest count."""
 
 MAX_SET = 12
-"""The largest set of classes with an exact answer: the tables hold 2^12 numbers for each instance."""
+"""The largest set of classes that is answered by one table, of 2^12 numbers for each instance."""
 
 SMALLEST = 1e-250
 """In linear space all values are at most 1. A value above this lost nothing that matters when smaller terms of its

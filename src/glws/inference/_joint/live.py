@@ -16,8 +16,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from glws.inference._joint.exact import can_compile
 from glws.inference._joint.groups import ENGINES, Estimate, Groups
+from glws.inference._joint.kernels import LIVE
 from glws.inference._joint.limits import EXACT, MOST_AHEAD
 from glws.inference._joint.saddle import is_impossible, log_det, log_mass
 from glws.inference._joint.tilting import Point, covariance
@@ -38,10 +38,11 @@ def live_posterior(groups: Groups, point: Point, share: float, most: int) -> Est
     """The answer without count vectors whose share in the result is below `share`.
 
     The error is a bound, and 0 if it is below EXACT. It is inf if more than `most` count vectors remain, if none does,
-    and if numba is not installed.
+    and without the compiled kernel.
     """
     answer = Estimate.unanswered(groups)
-    if not can_compile():
+    kernel = LIVE.ready()
+    if kernel is None:
         return answer
     log_masses = log_mass(point.marginals, groups.counts)
     is_tried = (log_num_live(groups, point, share) < math.log(HOPELESS * most)) & ~is_impossible(groups, point)
@@ -50,7 +51,7 @@ def live_posterior(groups: Groups, point: Point, share: float, most: int) -> Est
         states = states or _room(most, groups.counts.shape[1])
         marginals, counts = (part[group].cpu().numpy() for part in (point.marginals, groups.counts))
         weights = marginals[: int(groups.lengths[group])]
-        mass, found, missing = _solved(weights, counts, share * math.exp(float(log_masses[group])), states)
+        mass, found, missing = _solved(kernel, weights, counts, share * math.exp(float(log_masses[group])), states)
         if mass > 0.0:
             answer.log_likelihood[group] = point.dual[group] + math.log(mass)
             answer.marginals[group, : len(weights)] = torch.from_numpy(found).to(answer.marginals.device)
@@ -74,14 +75,12 @@ def log_num_live(groups: Groups, point: Point, share: float) -> Float[Tensor, "g
     return torch.minimum(log_sum, torch.log1p(groups.counts.double()).sum(1))
 
 
-def _solved(weights: Array, counts: Array, cut: float, states: States) -> tuple[float, Array, float]:
+def _solved(kernel: Any, weights: Array, counts: Array, cut: float, states: States) -> tuple[float, Array, float]:
     """The mass under the tilt (0: no answer), the posteriors, and a bound on the missing share.
 
     Certain instances are set aside with their labels. The others are sorted so that those with the same likely classes
     are adjacent, and the counts of a class are complete once its instances have passed.
     """
-    from glws.inference._joint import compiled_live  # numba is imported here, at first use
-
     top = weights.argmax(1)
     others = weights.sum(1, where=np.arange(weights.shape[1]) != top[:, None])
     free = np.flatnonzero(others > CERTAIN)
@@ -93,7 +92,7 @@ def _solved(weights: Array, counts: Array, cut: float, states: States) -> tuple[
     order = free[np.argsort(weights[free] @ np.arange(weights.shape[1]), kind="stable")]
     marginals = np.zeros((len(order), len(counts)))
     ahead = np.empty((len(order) + 1, len(counts), left.max() + 1))
-    mass, dropped = compiled_live.group_posterior(weights[order], left, cut, ahead, states, marginals)
+    mass, dropped = kernel(weights[order], left, cut, ahead, states, marginals)
     if mass == 0.0:
         return 0.0, weights, math.inf
     answer = np.zeros_like(weights)

@@ -5,19 +5,20 @@ A state T is the set of classes seen, as bits. Every step adds positive terms,
     forward(T)  <- Σ_{k in T} w_j(k) (forward(T) + forward(T without k))
     backward(T) <- Σ_k w_j(k) backward(T with k)
 
-so nothing cancels; inclusion and exclusion over the subsets would need no table, but its terms of alternating sign lose
-more digits the less probable the set is.
+so nothing cancels. Sets of more than MAX_SET classes are answered in `large_sets`.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from glws.inference._joint.arithmetic import LINEAR, LOGS, Arithmetic
-from glws.inference._joint.exact import can_compile
 from glws.inference._joint.groups import Answer, Groups, batches_by_size, shares
+from glws.inference._joint.kernels import SETS
 from glws.inference._joint.limits import SMALLEST
 from glws.inference._padding import padding_mask
 
@@ -27,36 +28,23 @@ def subset_posterior(groups: Groups) -> Answer:
 
     In linear space; solved again in log space if that underflows.
     """
-    log_likelihood, marginals = _in_linear_space(groups)
+    log_sums, weights = shares(groups.potentials, groups.is_real)
+    kernel = SETS.ready() if weights.device.type == "cpu" else None
+    own = groups._replace(potentials=weights)
+    mass, marginals = plain(own, LINEAR) if kernel is None else compiled(kernel, own)
+    log_likelihood = torch.where(mass > SMALLEST, log_sums.sum(1) + mass.clamp_min(SMALLEST).log(), -torch.inf)
     left = (log_likelihood == -torch.inf).nonzero()[:, 0]
     if len(left):
-        log_likelihood[left], marginals[left] = _in_logs(groups.select(left))
+        log_likelihood[left], marginals[left] = plain(groups.select(left), LOGS)
     return log_likelihood, marginals
 
 
-def _in_linear_space(groups: Groups) -> Answer:
-    """log Z and q; -inf also stands for "too small to be trusted"."""
-    log_sums, weights = shares(groups.potentials, groups.is_real)
-    if weights.device.type == "cpu" and can_compile():
-        mass, marginals = _compiled(groups._replace(potentials=weights))
-    else:
-        mass, marginals = plain(groups._replace(potentials=weights), LINEAR)
-    is_safe = mass > SMALLEST
-    return torch.where(is_safe, log_sums.sum(1) + torch.where(is_safe, mass, 1.0).log(), -torch.inf), marginals
-
-
-def _in_logs(groups: Groups) -> Answer:
-    return plain(groups, LOGS)
-
-
-def _compiled(groups: Groups) -> Answer:
-    from glws.inference._joint import compiled_subsets  # numba is imported here, at first use
-
+def compiled(kernel: Any, groups: Groups) -> Answer:
+    """By the compiled kernel; the potentials are weights."""
     weights, sizes = groups.potentials.contiguous(), (groups.counts > 0).sum(1)
     mass, marginals = weights.new_empty(len(sizes)), torch.zeros_like(weights)
-    compiled_subsets.subset_batch(
-        weights.numpy(), sizes.numpy(), groups.lengths.contiguous().numpy(), SMALLEST, mass.numpy(), marginals.numpy()
-    )
+    lengths = groups.lengths.contiguous().numpy()
+    kernel(weights.numpy(), sizes.numpy(), lengths, SMALLEST, mass.numpy(), marginals.numpy())
     return mass, marginals
 
 
