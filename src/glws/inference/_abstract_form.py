@@ -192,8 +192,8 @@ class AbstractCompiledForm(AbstractForm):
         (log_z, marginals), are_possible = found, least(found.log_z) > LEAST_FLOAT
         if not are_possible:
             self._answer_others(rows.tensors(), *map(torch.from_numpy, found))
-        log_likelihood = torch.from_numpy(log_z.astype(marginals.dtype, copy=False))
-        return Solution(log_likelihood, torch.from_numpy(marginals.reshape(shape)), None, None, are_possible)
+        answer = torch.from_numpy(marginals.reshape(shape))
+        return Solution(torch.from_numpy(log_z).to(answer.dtype), answer, None, None, are_possible)
 
     def _answer_others(self, rows: Rows, log_z: Tensor, marginals: Tensor) -> None:
         """Answer the groups without one, and write zeros where float32 takes a group as impossible."""

@@ -296,7 +296,7 @@ def _answer(problem: Problem, engine: str = "auto") -> Solution:
 def _solve(problem: Problem, engine: str) -> Solution:
     """Solve with autocast disabled, since it would round the products of engines."""
     potentials, form = problem.potentials, problem.form
-    if engine == "auto" and isinstance(form, AbstractCompiledForm) and potentials.ndim == 3 and not potentials.is_cuda:
+    if engine == "auto" and isinstance(form, AbstractCompiledForm) and potentials.ndim == 3 and potentials.numel():
         return form.solution(potentials, problem.lengths)
     if torch.is_autocast_enabled(potentials.device.type):
         with torch.autocast(potentials.device.type, enabled=False):
