@@ -76,8 +76,8 @@ ENGINE = [
     Mutant(
         "NaN in padding let through",
         "inference/_problem.py",
-        "    if lengths is not None and log_probs.ndim == 3",
-        "    if lengths is False and log_probs.ndim == 3",
+        "    if not is_full:",
+        "    if is_full is None:",
     ),
     Mutant(
         "presence: an instance counts itself among the others",
@@ -99,6 +99,20 @@ ENGINE = [
         "rest += row[k] if k != place else 0.0",
         "rest += row[k]",
         ("tests/inference/test_small_forms.py",),
+    ),
+    Mutant(
+        "large sets: what is counted out is counted in",
+        "inference/_joint/compiled_subsets.py",
+        "-1.0 if removed % 2 else 1.0, visited + 1",
+        "1.0, visited + 1",
+        ("tests/inference/joint/test_presence_sets.py",),
+    ),
+    Mutant(
+        "steps made together: rows are counted from the first step",
+        "data/_batch.py",
+        "places = places - starts[step]",
+        "places = places - starts[0]",
+        ("tests/data/test_steps_together.py",),
     ),
     Mutant(
         "packed groups: every group gets the gradient of the first",
@@ -128,8 +142,8 @@ ENGINE = [
     Mutant(
         "gradient of impossible groups is not zero",
         "inference/_posterior.py",
-        "return torch.where(marginals > 0, gradient * marginals, 0.0)",
-        "return gradient * (marginals + (marginals.sum(-1, keepdim=True) == 0) * 1e-3)",
+        "return gradient * marginals, None, None",
+        "return gradient * (marginals + (marginals.sum(-1, keepdim=True) == 0) * 1e-3), None, None",
     ),
     Mutant(
         "ambiguous machines are not determinized: a labeling counts twice",
