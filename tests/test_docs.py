@@ -13,6 +13,8 @@ from reproduction.compare import compared
 from reproduction.results import read_results
 
 ROOT = Path(__file__).parent.parent
+FRAMEWORKS = ROOT / "docs" / "frameworks.md"
+"""Its blocks need packages that glws does not."""
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -20,10 +22,25 @@ def blocks(page: Path) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # those of the frameworks
+def test_python_blocks_of_other_frameworks_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("lightning", "transformers", "accelerate"):
+        pytest.importorskip(package)
+    monkeypatch.chdir(tmp_path)
+    run_blocks(FRAMEWORKS)
+
+
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if blocks(page)], ids=lambda page: page.relative_to(ROOT).as_posix()
+    "page",
+    [page for page in PAGES if blocks(page) and page != FRAMEWORKS],
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
 )
 def test_python_blocks_run(page: Path) -> None:
+    run_blocks(page)
+
+
+def run_blocks(page: Path) -> None:
     namespace: dict[str, object] = {"__name__": "documentation"}
     for block in blocks(page):
         exec(compile(block, str(page), "exec", dont_inherit=True), namespace)
