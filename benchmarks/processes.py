@@ -4,10 +4,10 @@
     python -m benchmarks.processes --simulate      # 8 GPUs x 4 nodes, from stated rates; no measurement
 
 A step of an MLP with 8,192 rows and steps of LeNet-5, by one process and by two, in turns. Times are those of the
-shortest step, as other programs only add to it; "busy" is the processor time of the first process for a step, which
-does not contain what it waits for other programs, nor for the other process. Bytes are those that one process hands over in a step: the gradients, and
-everything else. "rows" is the way of methods whose loss is not a sum over groups: each process computes the loss of the
-whole batch. The figures are in docs/scaling.md.
+shortest step, as other programs only add to it; "busy" is the processor time of the first process in its shortest step,
+which does not contain what it waits for other programs, nor for the other process. Bytes are those that one process
+hands over in a step: the gradients, and everything else. "rows" is the way of methods whose loss is not a sum over
+groups: each process computes the loss of the whole batch. The figures are in docs/scaling.md.
 """
 
 from __future__ import annotations
@@ -96,13 +96,13 @@ def measured(job: Job, method: GLWS, world: World) -> dict[str, float]:
         begun._train_step()
     world.wait()
     found.update(gradients=0, other=0)
-    seconds, busy = [], time.process_time()
+    seconds, busy = [], []
     for _ in range(TIMED):
-        begin = time.perf_counter()
+        begin, before = time.perf_counter(), time.process_time()
         begun._train_step()
         seconds.append(time.perf_counter() - begin)
-    busy = (time.process_time() - busy) / TIMED
-    return {"seconds": min(seconds), "busy": busy, **{name: number / TIMED for name, number in found.items()}}
+        busy.append(time.process_time() - before)
+    return {"seconds": min(seconds), "busy": min(busy), **{name: number / TIMED for name, number in found.items()}}
 
 
 def by(size: int, job: Job, method: GLWS, folder: Path) -> dict[str, float]:
