@@ -21,6 +21,7 @@ from glws.data._scaling import scaling_of as scaling_of
 from glws.data._sets import training_sets as training_sets
 from glws.data._split import not_held_out as not_held_out
 from glws.data._split import split as split
+from glws.data._stored_instances import StoredInstances as StoredInstances
 from glws.data._united import evidence_of as evidence_of
 from glws.data._united import is_shared as is_shared
 from glws.data._united import united as united

@@ -47,6 +47,7 @@ from glws.training._observer import Observer, shown_progress
 from glws.training._order import Order
 from glws.training._ownership import Ownership
 from glws.training._predictor import Predictor
+from glws.training._reading_ahead import read_ahead
 from glws.training._schedule import build_optimizer, learning_rate, set_learning_rate
 from glws.training._shared_statistics import shared_statistics
 from glws.training._signals import StopSignals
@@ -201,7 +202,6 @@ class Training:
         self.order = Order.of(data, config.batch_size, config.seed, config.step_instances, config.order)
         if not self.order.steps_per_epoch:
             raise DataError("there are no groups to train on")
-        self._prepared = Prepared(self.order, data)
         self.model = ready(model, config, self.device)
         self.num_classes = data.weak[0].num_classes
         if config.shares is not None and len(config.shares) != self.num_classes:
@@ -229,7 +229,8 @@ class Training:
         is_replayed = config.speed == "graphs" and self.device.type == "cuda"
         self._view_graphs = ViewGraphs(self.views) if is_replayed else None
         self._steps = self._step_graphs() if is_replayed else None
-        self._ownership = Ownership(world) if world.size > 1 and method.adds_up else None
+        owned = Ownership(world).own if world.size > 1 and method.adds_up else None
+        self._prepared = Prepared(self.order, data, owned)
 
     def __repr__(self) -> str:
         steps = self.num_epochs * self.order.steps_per_epoch
@@ -415,10 +416,10 @@ class Training:
         Otherwise all groups, and of their instances those of this process.
         """
         data = self._this_epoch(epoch)
-        batch = self._prepared.batch(data, epoch, number)
-        own = None if self._ownership is None else self._ownership.own(data, [part.groups for part in batch.parts])
-        batch = data.loaded(batch, self.world.share) if own is None else data.batch(own)
-        return batch_on(batch, self.device), own is not None
+        read_ahead(data, self.order, epoch, number)
+        batch, is_own = self._prepared.batch(data, epoch, number), self._prepared.is_own(number)
+        batch = data.loaded(batch, None if is_own else self.world.share)
+        return batch_on(batch, self.device), is_own
 
     def _this_epoch(self, epoch: int) -> WeakDataset:
         """The data of an epoch: samples of one population are regrouped each time."""

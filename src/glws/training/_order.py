@@ -15,7 +15,7 @@ from glws._reprs import short_repr
 from glws._seeds import derived_generator
 from glws.data import Groups, Instances, WeakDataset
 from glws.errors import ConfigError
-from glws.training._shuffles import SHUFFLES, Shuffle, blocks_of, shuffled
+from glws.training._shuffles import BLOCKS_AT_ONCE, SHUFFLES, Shuffle, blocks_of, shuffled
 
 USUAL_INSTANCES, MOST_INSTANCES = 128, 4096
 MOST_STEPS = 400
@@ -171,4 +171,5 @@ def _shuffle(groups: Groups, instances: Instances, order: str | None) -> Shuffle
         raise ConfigError("`training.order` is blocks, but the instances do not lie in blocks, as those of files do")
     if not len(groups):
         return shuffled
-    return blocks_of(groups.indices[groups.offsets[:-1].clamp_max(len(groups.indices) - 1)], torch.as_tensor(bounds))
+    first = groups.indices[groups.offsets[:-1].clamp_max(len(groups.indices) - 1)]
+    return blocks_of(first, torch.as_tensor(bounds), getattr(instances, "blocks_at_once", BLOCKS_AT_ONCE))

@@ -46,13 +46,14 @@ def spread(size: int, generator: torch.Generator) -> Int[Tensor, "size"]:
 
 @dataclass(frozen=True, eq=False)
 class InBlocks:
-    """Blocks in random order, a few at a time; their groups are mixed with each other.
+    """Blocks in random order, whose groups are mixed with those of a few blocks before and after.
 
-    `block` is the block of each group. Whoever reads a block after another needs a few of them in memory only.
+    `block` is the block of each group. A group stands where its block does, moved on by up to `at_once` blocks, all
+    distances alike: so blocks are read one after the other, and that many of them have to be in memory.
 
-    >>> order = InBlocks(torch.arange(6).repeat_interleave(2), 2)(12, torch.Generator().manual_seed(0))
-    >>> [sorted(set((piece // 2).tolist())) for piece in order.split(4)]
-    [[3, 5], [2, 4], [0, 1]]
+    >>> order = InBlocks(torch.arange(6).repeat_interleave(2), 3)(12, torch.Generator().manual_seed(2))
+    >>> (order // 2).tolist()
+    [0, 1, 0, 3, 1, 3, 2, 2, 5, 4, 4, 5]
     """
 
     block: Int[Tensor, "groups"]
@@ -63,14 +64,14 @@ class InBlocks:
         number = int(self.block.max()) + 1 if size else 0
         place = torch.empty(number, dtype=torch.int64)
         place[torch.randperm(number, generator=generator)] = torch.arange(number)
-        drawn = torch.randperm(size, generator=generator)
-        return drawn[torch.argsort(place[self.block[drawn]] // self.at_once, stable=True)]
+        moved = self.at_once * torch.rand(size, generator=generator, dtype=torch.float64)
+        return torch.argsort(place[self.block] + moved, stable=True)
 
 
 SHUFFLES: dict[str, Shuffle] = {"random": shuffled, "spread": spread}
 """By the name in `TrainingConfig.order`."""
 
 
-def blocks_of(first: Int[Tensor, "groups"], bounds: Int[Tensor, "blocks_and_one"]) -> Shuffle:
+def blocks_of(first: Int[Tensor, "groups"], bounds: Int[Tensor, "blocks_and_one"], at_once: int) -> Shuffle:
     """`InBlocks` for groups by their first instance, of instances whose blocks begin at these numbers."""
-    return InBlocks(torch.searchsorted(bounds[1:], first, right=True))
+    return InBlocks(torch.searchsorted(bounds[1:], first, right=True), at_once)
