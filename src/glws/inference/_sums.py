@@ -8,22 +8,31 @@ outside. Likelihood and posteriors take linear time on the CPU (`_compiled_sums`
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from glws.automata import Automaton
-from glws.inference._forms import AbstractForm, Answer
-from glws.inference._kernels import can_compile
+from glws.inference._compiled_forms import Found
+from glws.inference._forms import AbstractForm, Answer, Labelings
+from glws.inference._kernels import Kernel, waiting_for_kernels
 from glws.inference._padding import padding_mask
+from glws.inference._rows import Rows
 from glws.inference._sum_frequencies import sum_posterior
+from glws.inference._threads import in_parallel
 
+MOST_IN_TORCH = 2_000
+"""Longer groups wait for the kernel: plain torch would take longer, and much memory."""
 _PART = 1 << 23
 """Numbers of the recursion in one part of the groups."""
+
+Join = Callable[[Tensor, int], Tensor]
+"""Joins log-weights along an axis: all labelings (logsumexp), or the best of them (amax)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,15 +58,44 @@ class Sums(AbstractForm):
     def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
         """Compiled on the CPU, elsewhere by frequencies; the recursion answers for what these leave open."""
         if potentials.numel() == 0 or is_recorded(potentials):
-            log_z, marginals = self._recursion(potentials.double(), lengths)
-            return log_z.to(potentials.dtype), marginals.to(potentials.dtype)
-        is_compiled = potentials.device.type == "cpu" and can_compile()
-        log_z, marginals = (self._compiled if is_compiled else self._frequencies)(potentials, lengths)
-        doubtful = log_z.isnan()
-        if bool(doubtful.any()):
-            part = self.select(doubtful.nonzero()[:, 0])
-            log_z[doubtful], marginals[doubtful] = part._recursion(potentials[doubtful].double(), lengths[doubtful])
+            log_z, marginals = self.in_log_space(potentials.double(), lengths)
+        elif (found := self.by_kernel(potentials, lengths)) is not None:
+            return found
+        else:
+            log_z, marginals = self._frequencies(potentials, lengths)
+            doubtful = log_z.isnan().nonzero()[:, 0]
+            if len(doubtful):
+                part = self.select(doubtful)
+                log_z[doubtful], marginals[doubtful] = part.in_log_space(
+                    potentials[doubtful].double(), lengths[doubtful]
+                )
         return log_z.to(potentials.dtype), marginals.to(potentials.dtype)
+
+    def compiled(self, rows: Rows) -> Found | None:
+        """By a tilt and the characteristic function, or a recursion over the sums near the mean."""
+        longest = int(rows.lengths.max()) if len(rows.lengths) else 0
+        with waiting_for_kernels() if longest > MOST_IN_TORCH else nullcontext():
+            kernel = SUMS.ready()
+        if kernel is None:
+            return None
+        low, high, scale = self._bounds(rows.lengths)
+        by_value, place = self._by_value(rows.values)
+        values, starts, lengths = Rows(by_value, rows.starts, rows.lengths).arrays()
+        is_direct = self._steps[2] == self._steps[3]
+        marginals = (torch.empty_like if rows.is_packed else torch.zeros_like)(
+            by_value if is_direct else by_value.double()
+        )
+        log_z = torch.empty(len(lengths), dtype=torch.float64)
+        numbers, found, out = np.array(self._steps[2]), log_z.numpy(), marginals.numpy()
+        tables = starts, lengths, low.numpy(), high.numpy()
+
+        def solve(begin: int, end: int) -> int:
+            starts, lengths, low, high = (table[begin:end] for table in tables)
+            return kernel(values, starts, lengths, numbers, low, high, scale, found[begin:end], out)
+
+        doubtful = in_parallel(solve, lengths)
+        marginals = self._to_classes(rows.values, by_value, marginals, place).to(rows.values.dtype)
+        return Found(log_z, marginals, doubtful)
 
     @property
     def _steps(self) -> tuple[int, int, list[int], list[int]]:
@@ -91,26 +129,6 @@ class Sums(AbstractForm):
         share = (potentials.double() - by_value[..., place].double()).exp()
         return torch.where(potentials > -torch.inf, share * marginals[..., place], 0.0)
 
-    def _compiled(self, potentials: Tensor, lengths: Tensor) -> Answer:
-        from glws.inference._compiled_sums import solve  # imports numba
-
-        low, high, scale = self._bounds(lengths)
-        by_value, place = self._by_value(potentials.detach())
-        values = np.array(self._steps[2])
-        groups, instances, width = by_value.shape
-        real = padding_mask(by_value, lengths)
-        is_full = bool(real.all())
-        rows = (by_value.reshape(-1, width) if is_full else by_value[real]).contiguous().numpy()
-        bounds = np.concatenate([[0], np.cumsum(lengths.numpy())])
-        log_z, found = np.empty(groups), np.empty(rows.shape)
-        solve(rows, bounds, values, low.numpy(), high.numpy(), scale, log_z, found)
-        if is_full:
-            marginals = torch.from_numpy(found).view(groups, instances, width)
-        else:
-            marginals = by_value.new_zeros(by_value.shape, dtype=torch.float64)
-            marginals[real] = torch.from_numpy(found)
-        return torch.from_numpy(log_z), self._to_classes(potentials, by_value, marginals, place)
-
     def _frequencies(self, potentials: Tensor, lengths: Tensor) -> Answer:
         """Exact sums in plain torch; NaN where the recursion is to answer."""
         low, high, _ = self._bounds(lengths)
@@ -134,17 +152,56 @@ class Sums(AbstractForm):
         distance = torch.maximum(low[:, None] - s, s - high[:, None]).clamp_min(0.0)
         return torch.where(distance == 0, 0.0, -distance / scale if scale > 0 else -torch.inf)
 
-    def _alphas(self, phi: Tensor, lengths: Tensor) -> list[Float[Tensor, "groups sums"]]:
-        """log of the weight of every sum of the first 0, 1, ... labels."""
-        values, groups = self._steps[2], len(lengths)
-        start = phi.new_full((groups, phi.shape[1] * values[-1] + 1), -torch.inf)
+    def _alphas(self, phi: Tensor, lengths: Tensor, values: Sequence[int], join: Join) -> list[Tensor]:
+        """log of the weight of every sum of the first 0, 1, ... labels: all labelings joined."""
+        start = phi.new_full((len(lengths), phi.shape[1] * max(values) + 1), -torch.inf)
         start[:, 0] = 0.0
         alphas = [start]
         for step in range(phi.shape[1]):
             parts = [_moved(alphas[-1], value) + phi[:, step, v, None] for v, value in enumerate(values)]
-            after = torch.logsumexp(torch.stack(parts), 0)
-            alphas.append(torch.where((step < lengths)[:, None], after, alphas[-1]))
+            alphas.append(torch.where((step < lengths)[:, None], join(torch.stack(parts), 0), alphas[-1]))
         return alphas
+
+    def mode(self, potentials: Tensor, lengths: Tensor) -> Labelings:
+        """By a recursion over all sums, from the largest weight of each."""
+        return self._traced(potentials, lengths, torch.amax, lambda scores: scores.argmax(-1), 1)[0]
+
+    def sample(
+        self, potentials: Tensor, lengths: Tensor, num_samples: int, generator: torch.Generator | None = None
+    ) -> Int[Tensor, "n groups instances"]:
+        """By a recursion over all sums: the sum first, then label by label from the last."""
+
+        def draw(scores: Tensor) -> Tensor:
+            noise = torch.empty_like(scores).exponential_(generator=generator)
+            return (scores - noise.log()).argmax(-1)
+
+        return self._traced(potentials, lengths, torch.logsumexp, draw, num_samples)
+
+    def _traced(
+        self, potentials: Tensor, lengths: Tensor, join: Join, choose: Callable[[Tensor], Tensor], count: int
+    ) -> Int[Tensor, "count groups instances"]:
+        """Labels from the last to the first, chosen by the weight of what came before and their own."""
+        found = lengths.new_zeros(count, *potentials.shape[:2])
+        each = self._steps[3]
+        values = torch.tensor(each, device=potentials.device)
+
+        def part(form: Sums, groups: Tensor) -> Tensor:
+            phi, sizes = potentials[groups], lengths[groups]
+            alphas = form._alphas(phi, sizes, each, join)
+            last = alphas[-1] + form._log_shares(sizes, alphas[-1].shape[1])
+            total = choose(last.expand(count, *last.shape))
+            for step in reversed(range(phi.shape[1])):
+                before = total[..., None] - values
+                weight = alphas[step].expand(count, *last.shape).gather(-1, before.clamp_min(0))
+                scores = torch.where(before >= 0, weight + phi[:, step], -torch.inf)
+                label = choose(scores)
+                real = step < sizes
+                found[:, groups, step] = torch.where(real, label, 0)
+                total = torch.where(real, total - values[label], total)
+            return groups
+
+        self._in_parts(potentials, part)
+        return found
 
     def _in_parts(self, potentials: Tensor, answer: Callable[[Sums, Tensor], Tensor]) -> list[Tensor]:
         """The answers for parts of the groups that fit into memory."""
@@ -154,7 +211,7 @@ class Sums(AbstractForm):
         parts = [groups[first : first + size] for first in range(0, len(groups), size)]
         return [answer(self.select(part), part) for part in parts]
 
-    def _recursion(self, potentials: Tensor, lengths: Tensor) -> Answer:
+    def in_log_space(self, potentials: Tensor, lengths: Tensor) -> Answer:
         """log Z and posteriors, in log space."""
         by_value, place = self._by_value(potentials)
         log_z, marginals = by_value.new_empty(len(lengths)), torch.zeros_like(by_value)
@@ -167,7 +224,8 @@ class Sums(AbstractForm):
         return log_z, self._to_classes(potentials, by_value, marginals, place)
 
     def _backward(self, phi: Tensor, lengths: Tensor) -> Answer:
-        alphas, values = self._alphas(phi, lengths), self._steps[2]
+        values = self._steps[2]
+        alphas = self._alphas(phi, lengths, values, torch.logsumexp)
         beta, marginals = self._log_shares(lengths, alphas[0].shape[1]), torch.zeros_like(phi)
         log_z = torch.logsumexp(alphas[-1] + beta, 1)
         safe = torch.where(log_z > -torch.inf, log_z, 0.0)[:, None]
@@ -188,7 +246,7 @@ class Sums(AbstractForm):
         by_value, _ = self._by_value(potentials)
 
         def noise(form: Sums, groups: Tensor) -> Tensor:
-            last = form._alphas(by_value[groups], lengths[groups])[-1]
+            last = form._alphas(by_value[groups], lengths[groups], self._steps[2], torch.logsumexp)[-1]
             shares = form._log_shares(lengths[groups], last.shape[1])
             post = torch.softmax(last + shares, 1)
             return torch.where(post > 0, post * shares, 0.0).sum(1)
@@ -209,6 +267,20 @@ class Sums(AbstractForm):
 def is_recorded(values: Tensor) -> bool:
     """Whether a CUDA graph is being captured, in which nothing may wait for a value."""
     return values.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+
+def _load() -> Callable[..., int]:
+    from glws.inference._compiled_sums.solution import solve  # imports numba
+
+    zero, number = np.zeros(1), np.zeros(1, dtype=np.int64)
+    for dtype in (np.float32, np.float64):
+        rows = np.zeros((1, 2), dtype=dtype)
+        solve(rows, number, number + 1, np.arange(2), zero, zero, 0.0, zero.copy(), rows.copy())
+    found: Callable[..., int] = solve
+    return found
+
+
+SUMS = Kernel(_load)
 
 
 def _moved(weights: Float[Tensor, "groups sums"], by: int) -> Tensor:

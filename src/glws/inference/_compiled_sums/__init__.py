@@ -1,0 +1,1 @@
+"""Sums of values on the CPU, compiled. Importing this package does not import numba."""
