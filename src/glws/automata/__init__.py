@@ -10,6 +10,7 @@ from glws.automata._builders import between as between
 from glws.automata._builders import exactly as exactly
 from glws.automata._builders import from_counts as from_counts
 from glws.automata._builders import from_table as from_table
+from glws.automata._builders import joint_classes as joint_classes
 from glws.automata._builders import majority as majority
 from glws.automata._builders import none_of as none_of
 from glws.automata._builders import nothing as nothing
@@ -23,7 +24,9 @@ from glws.automata._explore import STATE_BUDGET as STATE_BUDGET
 from glws.automata._explore import explore as explore
 from glws.automata._explore import explore_steps as explore_steps
 from glws.automata._explore import state_budget as state_budget
+from glws.automata._language import SumRange as SumRange
 from glws.automata._language import constraint as constraint
+from glws.automata._language import sum_range as sum_range
 from glws.automata._questions import log_weight as log_weight
 from glws.automata._regex import from_regex as from_regex
 from glws.automata._structure import CountWeights as CountWeights

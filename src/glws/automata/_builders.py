@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Sequence
 
 import numpy as np
@@ -118,6 +119,22 @@ def from_counts(log_weights: Sequence[float], of: Symbols = 1, num_symbols: int 
         return [arc for arc in following if arc[1] < len(log_weights)]
 
     return Automaton.from_table(explore(num_symbols, {0: ALWAYS}, follow, lambda count: float(log_weights[count])))
+
+
+def joint_classes(*heads: str | Sequence[str]) -> list[str]:
+    """Names of the classes of instances that carry several labels, one for each head.
+
+    A head is a list of names, of which an instance has one, or a name that an instance has or has not. Classes are
+    numbered row by row, the last head fastest; texts of `constraint` may speak of the parts of their names.
+
+    >>> joint_classes(["red", "green"], "walk")
+    ['red+walk', 'red+no_walk', 'green+walk', 'green+no_walk']
+    """
+    names = [[head, f"no_{head}"] if isinstance(head, str) else list(head) for head in heads]
+    parts = [name for head in names for name in head]
+    if not parts or len(set(parts)) < len(parts) or not all(parts) or "+" in "".join(parts):
+        raise AutomatonError(f"heads need different names, without '+'; found {names}")
+    return ["+".join(labels) for labels in itertools.product(*names)]
 
 
 def from_table(weights: npt.ArrayLike) -> Automaton:

@@ -31,6 +31,8 @@ from glws.inference._forms import normalized as normalized
 from glws.inference._forms import only_counted as only_counted
 from glws.inference._forms import resized as resized
 from glws.inference._forms import to_device as to_device
+from glws.inference._heads import join_heads as join_heads
+from glws.inference._heads import split_heads as split_heads
 from glws.inference._joint import MAX_SET as MAX_SET
 from glws.inference._joint import STATE_BUDGET as STATE_BUDGET
 from glws.inference._joint import JointCounts as JointCounts

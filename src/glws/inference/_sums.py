@@ -18,16 +18,18 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from glws.automata import Automaton
+from glws.inference._abstract_form import AbstractCompiledForm, Answer, Labelings
 from glws.inference._compiled_forms import Found
-from glws.inference._forms import AbstractForm, Answer, Labelings
 from glws.inference._kernels import Kernel, waiting_for_kernels
 from glws.inference._padding import padding_mask
-from glws.inference._rows import Rows
+from glws.inference._rows import RowArrays
 from glws.inference._sum_frequencies import sum_posterior
 from glws.inference._threads import in_parallel
 
 MOST_IN_TORCH = 2_000
 """Longer groups wait for the kernel: plain torch would take longer, and much memory."""
+SHORT = 64
+"""Shorter groups are answered by the recursion in plain torch."""
 _PART = 1 << 23
 """Numbers of the recursion in one part of the groups."""
 
@@ -36,7 +38,7 @@ Join = Callable[[Tensor, int], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
-class Sums(AbstractForm):
+class Sums(AbstractCompiledForm):
     """The sum of a value per class is within low..high, or off by a distance of weight exp(-distance / scale).
 
     >>> from glws.inference import infer
@@ -55,47 +57,48 @@ class Sums(AbstractForm):
         """One name for all sizes."""
         return "sums"
 
-    def solve(self, potentials: Tensor, lengths: Tensor) -> Answer:
-        """Compiled on the CPU, elsewhere by frequencies; the recursion answers for what these leave open."""
-        if potentials.numel() == 0 or is_recorded(potentials):
-            log_z, marginals = self.in_log_space(potentials.double(), lengths)
-        elif (found := self.by_kernel(potentials, lengths)) is not None:
-            return found
-        else:
-            log_z, marginals = self._frequencies(potentials, lengths)
-            doubtful = log_z.isnan().nonzero()[:, 0]
-            if len(doubtful):
-                part = self.select(doubtful)
-                log_z[doubtful], marginals[doubtful] = part.in_log_space(
-                    potentials[doubtful].double(), lengths[doubtful]
-                )
-        return log_z.to(potentials.dtype), marginals.to(potentials.dtype)
-
-    def compiled(self, rows: Rows) -> Found | None:
+    def compiled(self, rows: RowArrays) -> Found | None:
         """By a tilt and the characteristic function, or a recursion over the sums near the mean."""
-        longest = int(rows.lengths.max()) if len(rows.lengths) else 0
+        longest = int(rows.lengths.max(initial=0))
         with waiting_for_kernels() if longest > MOST_IN_TORCH else nullcontext():
             kernel = SUMS.ready()
         if kernel is None:
             return None
-        low, high, scale = self._bounds(rows.lengths)
-        by_value, place = self._by_value(rows.values)
-        values, starts, lengths = Rows(by_value, rows.starts, rows.lengths).arrays()
+        whole = rows.tensors()
+        low, high, scale = self._bounds(whole.lengths)
+        by_value, place = self._by_value(whole.values)
         is_direct = self._steps[2] == self._steps[3]
-        marginals = (torch.empty_like if rows.is_packed else torch.zeros_like)(
-            by_value if is_direct else by_value.double()
-        )
-        log_z = torch.empty(len(lengths), dtype=torch.float64)
-        numbers, found, out = np.array(self._steps[2]), log_z.numpy(), marginals.numpy()
-        tables = starts, lengths, low.numpy(), high.numpy()
+        marginals = torch.zeros_like(by_value if is_direct else by_value.double())
+        values, out, numbers = by_value.contiguous().numpy(), marginals.numpy(), np.array(self._steps[2])
+        log_z = np.empty(len(rows.lengths))
+        tables = rows.starts, rows.lengths, low.numpy(), high.numpy(), log_z
 
         def solve(begin: int, end: int) -> int:
-            starts, lengths, low, high = (table[begin:end] for table in tables)
-            return kernel(values, starts, lengths, numbers, low, high, scale, found[begin:end], out)
+            starts, lengths, low, high, found = (table[begin:end] for table in tables)
+            return kernel(values, starts, lengths, numbers, low, high, scale, found, out)
 
-        doubtful = in_parallel(solve, lengths)
-        marginals = self._to_classes(rows.values, by_value, marginals, place).to(rows.values.dtype)
-        return Found(log_z, marginals, doubtful)
+        in_parallel(solve, rows.lengths)
+        marginals = self._to_classes(whole.values, by_value, marginals, place)
+        return Found(log_z, marginals.to(whole.values.dtype).numpy())
+
+    def on_gpu(self, potentials: Tensor, lengths: Tensor) -> Answer | None:
+        """Exact sums by frequencies, in plain torch."""
+        return None if is_recorded(potentials) else self._in_torch(potentials, lengths)
+
+    def in_log_space(self, potentials: Tensor, lengths: Tensor) -> Answer:
+        """By the recursion; long groups by frequencies, if these are reliable."""
+        solve = self._in_torch if potentials.shape[1] > SHORT and not is_recorded(potentials) else self._recursion
+        log_z, marginals = solve(potentials.double(), lengths)
+        return log_z.to(potentials.dtype), marginals.to(potentials.dtype)
+
+    def _in_torch(self, potentials: Tensor, lengths: Tensor) -> Answer:
+        """By frequencies; the recursion answers for what these leave open."""
+        log_z, marginals = self._frequencies(potentials, lengths)
+        doubtful = log_z.isnan().nonzero()[:, 0]
+        if len(doubtful):
+            part = self.select(doubtful)
+            log_z[doubtful], marginals[doubtful] = part._recursion(potentials[doubtful].double(), lengths[doubtful])
+        return log_z.to(potentials.dtype), marginals.to(potentials.dtype)
 
     @property
     def _steps(self) -> tuple[int, int, list[int], list[int]]:
@@ -211,7 +214,7 @@ class Sums(AbstractForm):
         parts = [groups[first : first + size] for first in range(0, len(groups), size)]
         return [answer(self.select(part), part) for part in parts]
 
-    def in_log_space(self, potentials: Tensor, lengths: Tensor) -> Answer:
+    def _recursion(self, potentials: Tensor, lengths: Tensor) -> Answer:
         """log Z and posteriors, in log space."""
         by_value, place = self._by_value(potentials)
         log_z, marginals = by_value.new_empty(len(lengths)), torch.zeros_like(by_value)

@@ -12,14 +12,16 @@ from jaxtyping import Int
 from torch import Tensor
 from torch.nn.functional import pad
 
-from glws.automata import Automaton, constraint
+from glws.automata import Automaton, SumRange, constraint, sum_range
 from glws.errors import DataError, GlwsError
-from glws.inference import AbstractForm, Automata, KnownLabels
+from glws.inference import AbstractForm, Automata, KnownLabels, Sums
 from glws.kinds._abstract import SHARED, AbstractSupervision
 from glws.kinds._columns import Columns, KindRequest
 from glws.kinds._wording import Names
 
 Classes = int | tuple[str, ...]
+MOST_STEPS = 10_000
+"""Sums of values that are further apart are left to automata."""
 Values = tuple[tuple[str, tuple[float, ...]], ...]
 
 
@@ -82,14 +84,30 @@ class Constraints(AbstractSupervision):
         return self.classes if isinstance(self.classes, int) else len(self.classes)
 
     def form(self, lengths: Int[Tensor, "groups"]) -> AbstractForm:
-        """An automaton for each group; equal texts for equal lengths are read once."""
+        """An automaton for each group; `Sums` if all texts are ranges of one sum. Equal texts are read once."""
         sizes = self._sizes(lengths).tolist()
-        automata = [self._read(item, size) for item, size in zip(self.wanted, sizes, strict=True)]
-        form = Automata.of(automata, len(automata))
+        form = self._sums(sizes) or self._automata(sizes)
         if not self.known.shape[1]:
             return form
         missing = max(max(sizes, default=0) - self.known.shape[1], 0)
         return KnownLabels(form, pad(self.known, (0, missing), value=-1))
+
+    def _automata(self, sizes: Sequence[int]) -> AbstractForm:
+        automata = [self._read(item, size) for item, size in zip(self.wanted, sizes, strict=True)]
+        return Automata.of(automata, len(automata))
+
+    def _sums(self, sizes: Sequence[int]) -> AbstractForm | None:
+        """The sums of which all texts give the range, in linear time."""
+        ranges: list[SumRange] = []
+        for item, size in zip(self.wanted, sizes, strict=True):
+            found = _read_sum(item, self.classes, size, self.values) if isinstance(item, str) else None
+            if found is None or (ranges and found.values != ranges[0].values):
+                return None
+            ranges.append(found)
+        if not ranges or max(ranges[0].values) - min(ranges[0].values) > MOST_STEPS:
+            return None
+        low, high = torch.tensor([(found.low, found.high) for found in ranges], dtype=torch.float64).T.unbind()
+        return Sums(low.contiguous(), high.contiguous(), ranges[0].values)
 
     def check_readable(self, lengths: Int[Tensor, "groups"]) -> None:
         """Reads the text of every group, each once for each length."""
@@ -142,6 +160,11 @@ class Constraints(AbstractSupervision):
 @lru_cache(maxsize=4096)
 def _read_text(text: str, classes: Classes, length: int, values: Values) -> Automaton:
     return constraint(text, classes, length, values=dict(values))
+
+
+@lru_cache(maxsize=4096)
+def _read_sum(text: str, classes: Classes, length: int, values: Values) -> SumRange | None:
+    return sum_range(text, classes, length, values=dict(values))
 
 
 def _label_table(given: Sequence[Mapping[int, int | str]], classes: Classes) -> Int[Tensor, "groups places"]:

@@ -76,6 +76,8 @@ def constraint(
     - Numbers, the highest digit first: `number(y[0:3]) + number(y[3:6]) == 417`, in the base of as many digits as there
       are classes, unless it is given: `number(y[0:8], base=2) < 100`. `y[::-1]` has the lowest digit first.
     - Order: `sorted(y)`, `max(y) == 7`, `min(y[0:3]) >= y[3]`, `alldifferent(y)`.
+    - Parts of class names: with classes `wet+cold`, `wet+warm`, `dry+cold`, `dry+warm` (see `joint_classes`) the name
+      `wet` stands for all classes that have this part: `any(wet and cold)`, `wet[0]`, `always(wet -> next(not warm))`.
     - Time, `y` being the label at one time: `always(red -> next(green))`, `eventually`, `until(a, b)`, `last` and
       `first`; backwards `previous`, `once`, `historically`, `since(a, b)`. Times may be nested. What looks ahead is
       said of the first label, what looks back of the last one.
@@ -112,7 +114,7 @@ def constraint(
     classes = classes if isinstance(classes, Sequence) else index(classes)
     length = None if length is None else index(length)
     _check_arguments(classes, length)
-    tables = _tables(values or {}, classes)
+    tables = tables_of(values or {}, classes)
     key = digest(text, classes if isinstance(classes, int) else list(classes), length, max_states, tables)
     if stored := find(key):
         return Automaton.from_table(stored)
@@ -137,7 +139,7 @@ def _check_arguments(classes: int | Sequence[str], length: int | None) -> None:
         raise ConstraintError(f"length must be at least 0, found length={length}")
 
 
-def _tables(values: Mapping[str, Sequence[float]], classes: int | Sequence[str]) -> dict[str, Weights]:
+def tables_of(values: Mapping[str, Sequence[float]], classes: int | Sequence[str]) -> dict[str, Weights]:
     """The tables of values as exact numbers: 0.1 is a tenth."""
     names, number = ((), classes) if isinstance(classes, int) else (classes, len(classes))
     tables = {}

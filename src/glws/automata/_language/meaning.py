@@ -46,6 +46,11 @@ class Members:
 
 
 @dataclass(frozen=True)
+class Predicate(Members):
+    """The classes that have a part of this name, such as `wet` of `wet+cold` and `wet+warm`."""
+
+
+@dataclass(frozen=True)
 class Series:
     """A table of values as written, or a slice of it: what the labels there are worth, one after the other."""
 
@@ -77,6 +82,7 @@ class Meaning:
         self.num_classes = classes if isinstance(classes, int) else len(classes)
         self.length = length
         self.values = values
+        self.parts = parts_of_names(self.names)
         self.class_numbers = tuple(range(self.num_classes))
 
     def link(self, left: Placed, operator: str, right: Placed) -> Formula:
@@ -257,11 +263,13 @@ class Meaning:
         """A number that does not depend on the labels."""
         return Linear(number)
 
-    def named(self, name: str, column: int) -> ClassLabel:
-        """The class of that name."""
+    def named(self, name: str, column: int) -> ClassLabel | Predicate:
+        """The class of that name, or the classes that have a part of that name."""
+        if name in self.parts:
+            return Predicate(tuple((ClassLabel(number), column) for number in sorted(self.parts[name])))
         if name in self.names:
             return ClassLabel(self.names.index(name))
-        hint = guess(name, (*self.names, "length", *self.values))
+        hint = guess(name, (*self.names, *self.parts, "length", *self.values))
         raise self.error(f"there is no class {name!r}{hint}; {self._all_classes()}", column)
 
     def _all_classes(self) -> str:
@@ -279,6 +287,22 @@ def is_judged(formula: Formula) -> bool:
     """Whether the formula is about labels only, and compares no extremes of them."""
     extremes = any(isinstance(label, Extreme) for label in labels(formula))
     return not extremes and all(isinstance(node, Judged) for node in nodes(formula))
+
+
+def parts_of_names(names: Sequence[str]) -> dict[str, frozenset[int]]:
+    """The classes of each part of names that are joined by a plus.
+
+    >>> parts_of_names(["wet+cold", "wet+warm", "warm", "C++"])
+    {'wet': frozenset({0, 1}), 'cold': frozenset({0}), 'warm': frozenset({1, 2})}
+    """
+    found: dict[str, set[int]] = {}
+    for number, name in enumerate(names):
+        parts = name.split("+")
+        for part in parts if len(parts) > 1 and all(parts) else ():
+            found.setdefault(part, set()).add(number)
+    for part in found.keys() & set(names):
+        found[part].add(names.index(part))
+    return {part: frozenset(classes) for part, classes in found.items()}
 
 
 def guess(name: str, candidates: Sequence[str]) -> str:

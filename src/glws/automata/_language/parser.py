@@ -27,6 +27,7 @@ from glws.automata._language.meaning import (
     Meaning,
     Members,
     Placed,
+    Predicate,
     Remainder,
     Series,
     Value,
@@ -203,8 +204,11 @@ class _Parser:
         return self._formula(self._expression(level), column)
 
     def _formula(self, value: Value, column: int) -> Formula:
-        """The value as a condition; about one time, a class or a set is the condition that y is in it."""
-        if self.in_time and not isinstance(value, Formula):
+        """The value as a condition; about one time, a class or a set is the condition that y is in it.
+
+        So is a part of class names inside functions.
+        """
+        if (self.in_time and not isinstance(value, Formula)) or (self.in_function and isinstance(value, Predicate)):
             return Member(Every(), self.meaning.classes(value, column), column)
         return self.meaning.formula(value, column)
 
@@ -244,6 +248,10 @@ class _Parser:
             return one if self.meaning.length is None else self.meaning.plain(self.meaning.length)
         if token.text == "y" or token.text in self.meaning.values:
             return self._series(token)
+        if token.text in self.meaning.parts and self._token.text == "[":
+            label, column = self._series(token), token.column
+            assert isinstance(label, Every | Position | ClassLabel)
+            return Member(label, self.meaning.classes(self.meaning.named(token.text, column), column), column)
         if token.text in _LEVELS or token.text == "else":
             raise self._error(f"expected a count, a label, a class or a number before {token.shown}", token.column)
         return self.meaning.named(token.text, token.column)
