@@ -126,13 +126,13 @@ def by(size: int, job: Job, method: GLWS, folder: Path) -> dict[str, float]:
     return answer
 
 
-def measure(rounds: int) -> None:
+def measure(rounds: int, only: str) -> None:
     """A line for each job and each way."""
     print("| step | ways | one process | two | ratio | busy: one | two | ratio | gradients | other bytes |")
     print("|---|---|" + "---:|" * 8)
     ways = {"groups": GLWS(), "rows": ByRows()}
     with TemporaryDirectory() as folder:
-        for job in JOBS:
+        for job in (one for one in JOBS if only in one.name):
             found: dict[str, list[dict[str, float]]] = {"one": [], "groups": [], "rows": []}
             for _ in range(rounds):
                 found["one"].append(by(1, job, GLWS(), Path(folder)))
@@ -242,9 +242,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--simulate", action="store_true")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--only", default="", help="a part of the name of a step")
     torch.set_num_threads(1)
     arguments = parser.parse_args()
-    simulate() if arguments.simulate else measure(arguments.rounds)
+    simulate() if arguments.simulate else measure(arguments.rounds, arguments.only)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,6 +74,15 @@ def test_what_is_expected_is_read_once(table: Path, monkeypatch: pytest.MonkeyPa
     rows.expect(torch.tensor([120, 5]))
     assert torch.equal(rows.take(torch.tensor([130, 4])), torch.from_numpy(X)[[130, 4]])
     assert sorted(seen) == [0, 2]
+
+
+def test_another_process_opens_the_file_again(table: Path, tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        file["features"] = X
+    for rows in (stored(table).standardized(), StoredInstances.hdf5(tmp_path / "rows.h5")):
+        again = pickle.loads(pickle.dumps(rows))
+        assert again.blocks_at_once == rows.blocks_at_once
+        assert torch.equal(again.take(torch.arange(ROWS)), rows.take(torch.arange(ROWS)))
 
 
 def test_standardized_rows_have_mean_zero_and_spread_one(table: Path) -> None:

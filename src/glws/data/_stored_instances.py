@@ -63,6 +63,9 @@ class ParquetRows(AbstractRowFile):
         rows = [about.row_group(place).num_rows for place in range(about.num_row_groups)]
         self.bounds = np.cumsum([0, *rows])
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ParquetRows, (self.path, self.columns)
+
     def read(self, block: int) -> Rows:
         """A row group."""
         table = self._file.read_row_group(block, self.columns, use_threads=False)
@@ -80,7 +83,7 @@ class HDF5Rows(AbstractRowFile):
     def __init__(self, path: Path, name: str) -> None:
         import h5py
 
-        self.path = path
+        self.path, self.name = path, name
         file = h5py.File(path, "r")
         if name not in file:
             raise DataError(f"{path}: there is no data set {name}; there are {', '.join(list(file)[:10])}")
@@ -91,6 +94,9 @@ class HDF5Rows(AbstractRowFile):
         chunk = self._rows.chunks[0] if self._rows.chunks else 1
         step = chunk * max(round(BLOCK_ROWS / chunk), 1)
         self.bounds = np.array([*range(0, number, step), number])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return HDF5Rows, (self.path, self.name)
 
     def read(self, block: int) -> Rows:
         """The rows of a few chunks."""
@@ -140,6 +146,9 @@ class StoredInstances:
     def hdf5(cls, path: Path | str, name: str = "features", memory: int = MEMORY) -> StoredInstances:
         """A data set [rows, features] of an HDF5 file."""
         return cls(_opened(path, lambda found: HDF5Rows(found, name)), memory)
+
+    def __reduce__(self) -> tuple[Any, ...]:  # another process opens the file again
+        return StoredInstances, (self._file, self._memory, self.scaling)
 
     def __len__(self) -> int:
         return int(self._file.bounds[-1])
