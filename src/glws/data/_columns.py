@@ -124,6 +124,8 @@ def _answers(table: Table, about: Description) -> Iterator[_Answer]:
         yield _Answer.of(f"reveals the true label ({about.label})", np.arange(len(table)), table.labels, True)
     for block, described in zip(table.blocks, about.blocks, strict=True):
         for name, values in block.weak.items():
+            if not isinstance(values, np.ndarray):  # joined votes
+                continue
             if values.ndim == 1 and values.dtype.kind in "iuf" and described.weak[name] not in about.features:
                 repeated = np.repeat(values, block.lengths)
                 words = f"repeats the weak label {name} of {block.kind}"

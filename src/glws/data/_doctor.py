@@ -333,7 +333,7 @@ def vote_sources(parts: Sequence[Part], size: int, classes: Sequence[str]) -> It
     """Sources of votes that tell nothing, repeat each other or are worse than chance, and instances without votes."""
     for part in parts:
         if isinstance(part.weak, Votes):
-            for line in part.weak.aggregate().warnings:
+            for line in part.weak.review().warnings:
                 yield Finding("warning", "sources of votes", f"{part.name}: {line}")
 
 

@@ -22,7 +22,7 @@ def source_sections(data: ExperimentData) -> Iterator[Section]:
     """A section for each set of votes that was trained on."""
     for weak in data.train.weak:
         if isinstance(weak, Votes):
-            found = weak.aggregate()
+            found = weak.review()
             yield Section("Sources", (ABOUT, *_paragraphs(found)), _values(found, data.classes))
 
 
@@ -48,10 +48,11 @@ def _values(found: Aggregation, classes: Sequence[str]) -> dict[str, str]:
 
 
 def _described(source: SourceQuality, classes: Sequence[str]) -> str:
+    votes = f"{source.votes:,} votes, {source.coverage:.1%} of the items; agrees in {source.agreement:.1%}"
+    right = f"{source.accuracy:.1%} right ({source.low:.1%} to {source.high:.1%}); {votes}"
+    if source.only_class is not None:
+        return f"{right}; says {classes[source.only_class]} only"
     wrong = source.confusion - np.diag(np.diag(source.confusion))
     true, said = divmod(int(wrong.argmax()), len(wrong))
     confused = f"; takes {classes[true]} for {classes[said]} in {wrong.max():.0%}" if len(classes) > 1 else ""
-    return (
-        f"{source.accuracy:.1%} right ({source.low:.1%} to {source.high:.1%}); {source.votes:,} votes, "
-        f"{source.coverage:.1%} of the items; agrees in {source.agreement:.1%}{confused}"
-    )
+    return right + confused

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from glws._reprs import short_repr
 from glws.errors import DataError
 from glws.kinds._arrays import Numbers
+from glws.kinds._vote_arrays import PackedVotes, counted, only_classes
 from glws.kinds._vote_dependence import Dependence, dependence_of
-from glws.kinds._vote_fit import ROUGH_GAIN, Candidate, Fit, PackedVotes, choose_form, counted, fit
-from glws.kinds._vote_model import FORM_NAMES, Floats, FormName, SourceForm, with_prior_counts
+from glws.kinds._vote_fit import ROUGH_GAIN, Candidate, Fit, choose_form, fit
+from glws.kinds._vote_model import FORM_NAMES, Floats, FormName, SourceForm, SourceParameters, with_prior_counts
 
 if TYPE_CHECKING:
     from glws.kinds._votes import Votes
@@ -104,13 +105,14 @@ def aggregated(
     class_balance: Numbers | None,
     temper: bool,
     seed: int,
+    start: SourceParameters | None = None,
 ) -> Aggregation:
-    """See `Votes.aggregate`."""
+    """See `Votes.aggregate`; EM begins with the majority vote, or with parameters of the sources."""
     packed = votes.packed()._replace(weights=np.ones(votes.num_sources))
     has_rates = informative(packed, abstentions)
     balance = _checked_balance(class_balance, votes.num_classes, has_rates)
     forms, tried = _forms(packed, form, prior_counts, has_rates, balance, seed)
-    first = fit(packed, forms[0], has_rates, balance)
+    first = fit(packed, forms[0], has_rates, balance, start)
     dependence = dependence_of(
         packed, first, lambda weighted: fit(weighted, forms[0], has_rates, balance, least_gain=ROUGH_GAIN)
     )
@@ -137,6 +139,12 @@ def aggregated(
         effective_sources=dependence.effective,
         warnings=tuple(_warnings(packed, sources, first, dependence, has_rates)),
     )
+
+
+def reviewed(votes: Votes) -> Aggregation:
+    """See `Votes.review`."""
+    abstentions = "informative" if votes.has_rates else "ignored"
+    return aggregated(votes, votes.source_form, None, abstentions, None, False, 0, votes.parameters())
 
 
 def informative(votes: PackedVotes, abstentions: str) -> bool:
@@ -209,7 +217,7 @@ def qualities(
             names[a], int(number[a]), float(number[a] / max(votes.num_items, 1)), float(accuracy[a]),
             float(low[a]), float(high[a]), float(agreement[a]), confusion[0, a], only,
         )
-        for a, only in enumerate(_only_classes(votes, found[:, 0]))
+        for a, only in enumerate(only_classes(votes, found[:, 0]))
     )  # fmt: skip
 
 
@@ -220,15 +228,6 @@ def _interval(accuracy: Floats, size: Floats) -> tuple[Floats, Floats]:
     right, wrong = accuracy * size + 0.5, (1 - accuracy) * size + 0.5
     tail = (1 - LEVEL) / 2
     return np.asarray(betaincinv(right, wrong, tail)), np.asarray(betaincinv(right, wrong, 1 - tail))
-
-
-def _only_classes(votes: PackedVotes, number: Floats) -> list[int | None]:
-    """The class of sources that said one thing only."""
-    words = votes.meanings.argmax(1)
-    by_class = np.zeros((votes.num_sources, votes.meanings.shape[1]))
-    np.add.at(by_class, (votes.speakers, words), number)
-    is_one = (by_class > 0).sum(1) == 1
-    return [int(row.argmax()) if one else None for row, one in zip(by_class, is_one, strict=True)]
 
 
 def _warnings(

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from glws.kinds._vote_fit import Fit, PackedVotes
+from glws.kinds._vote_arrays import PackedVotes
+from glws.kinds._vote_fit import Fit
 from glws.kinds._vote_model import Floats, SourceParameters
 
 MOST_SOURCES, MOST_ITEMS = 2_000, 200_000

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from glws.kinds._vote_arrays import PackedVotes, counted
 from glws.kinds._vote_model import (
     Floats,
     FormName,
@@ -25,56 +26,8 @@ FOLDS, FEW_VOTES, MANY_VOTES = 5, 10_000, 500_000
 """A fifth of the votes is held out: each fifth in turn of few votes, one of more, one of a sample of many."""
 LEAST_PRIOR, MOST_PRIOR = 1.0, 256.0
 """Limits of the search for prior counts."""
-COUNTED_AT_ONCE = 1 << 24
 VOTES_FOR_DIFFICULTY = 5
 """Items with as many votes tell how difficult they are."""
-
-
-class PackedVotes(NamedTuple):
-    """Votes as arrays: item i has the statements said[offsets[i]:offsets[i + 1]].
-
-    `speakers` [statements] and `meanings` [statements, classes] are the source and the word of each statement; if
-    `is_plain`, statement a K + k is "source a says class k". `weights` [sources] temper sources that repeat others.
-    """
-
-    offsets: Integers
-    said: Integers
-    speakers: Integers
-    meanings: Floats
-    num_sources: int
-    is_plain: bool
-    weights: Floats
-
-    @property
-    def num_items(self) -> int:
-        """How many items there are."""
-        return len(self.offsets) - 1
-
-    @property
-    def items(self) -> Integers:
-        """The item of each vote."""
-        return np.repeat(np.arange(self.num_items), np.diff(self.offsets))
-
-    def kept(self, mask: NDArray[np.bool_]) -> PackedVotes:
-        """Only the votes of a mask, for the same items."""
-        sizes = np.bincount(self.items[mask], minlength=self.num_items)
-        return self._replace(offsets=np.concatenate([[0], np.cumsum(sizes)]), said=self.said[mask])
-
-    def sampled(self, items: Integers) -> PackedVotes:
-        """Only some of the items."""
-        sizes = np.diff(self.offsets)[items]
-        first = np.repeat(self.offsets[items] - np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes)
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
-        return self._replace(offsets=offsets, said=self.said[first + np.arange(offsets[-1])])
-
-
-def counted(values: Integers, number: int) -> Integers:
-    """How often each of so many numbers occurs; `np.bincount`, which would copy them all as 64 bits, piece by piece."""
-    pieces = range(0, len(values), COUNTED_AT_ONCE)
-    found = np.zeros(number, np.int64)
-    for first in pieces:
-        found += np.bincount(values[first : first + COUNTED_AT_ONCE], minlength=number)
-    return found
 
 
 class Emission(NamedTuple):

@@ -15,12 +15,14 @@ from torch import Tensor
 
 from glws.errors import DataError
 from glws.inference import Posterior
+from glws.kinds import _vote_arrays as arrays
 from glws.kinds._abstract import SHARED
-from glws.kinds._arrays import Numbers, classes_or_unknown, reals, refuse
+from glws.kinds._arrays import Numbers
 from glws.kinds._columns import Columns, KindRequest
 from glws.kinds._fixed_size import AbstractTableKind
-from glws.kinds._noise import LearnsNoise, changed
-from glws.kinds._vote_fit import PackedVotes, confusion_counts, counted
+from glws.kinds._noise import PRIOR, LearnsNoise, changed
+from glws.kinds._vote_arrays import PackedVotes
+from glws.kinds._vote_fit import confusion_counts
 from glws.kinds._vote_model import (
     FormName,
     SourceCounts,
@@ -33,9 +35,7 @@ from glws.kinds._wording import Names, called
 
 if TYPE_CHECKING:
     from glws.kinds._aggregation import Aggregation
-
 Abstentions = Literal["auto", "ignored", "informative"]
-ABSTENTIONS: tuple[Abstentions, ...] = ("auto", "ignored", "informative")
 ACCURACY = 0.7
 """What every source is taken for before anything is learned."""
 
@@ -63,17 +63,16 @@ class Votes(AbstractTableKind, LearnsNoise):
     """
 
     name: ClassVar[str] = "votes"
-    noun: ClassVar[str] = "instance with votes"
+    noun: ClassVar[str] = "voted instance"
     columns: ClassVar[Columns] = ({"votes": "class or none of each source"},)
     options: ClassVar[tuple[str, ...]] = (
         *("accuracy", "form", "prior_counts", "abstentions", "class_balance", "temper", "source_names"),
     )
     may_be_unknown: ClassVar[bool] = True
-
     checks_itself: ClassVar[bool] = True
     is_evidence: ClassVar[bool] = True
-
     size: ClassVar[int] = 1
+
     offsets: Int[Tensor, "groups_and_one"]
     said: Int[Tensor, "votes"]
     speakers: Int[Tensor, "statements"] = field(metadata=SHARED)
@@ -84,8 +83,7 @@ class Votes(AbstractTableKind, LearnsNoise):
     weights: Float[Tensor, "sources"] = field(metadata=SHARED)
     source_form: SourceForm = field(metadata=SHARED)
     source_names: tuple[str, ...] = field(metadata=SHARED)
-
-    # ------------------------------------------------------------ from votes
+    only_classes: tuple[int | None, ...] = field(metadata=SHARED)
 
     @classmethod
     def of(
@@ -99,12 +97,7 @@ class Votes(AbstractTableKind, LearnsNoise):
 
         Every source has this accuracy until more is learned: one number, or one for each source.
         """
-        matrix = _matrix(votes, num_classes)
-        items, sources = np.nonzero(matrix >= 0)
-        said = sources * num_classes + matrix[items, sources]
-        return cls._of_sorted(
-            _offsets(items, len(matrix)), said, matrix.shape[1], num_classes, source_names
-        )._with_accuracy(accuracy)
+        return cls._of_packed(arrays.of_matrix(votes, num_classes), source_names)._with_accuracy(accuracy)
 
     @classmethod
     def of_scores(cls, scores: Numbers, source_names: Sequence[str] | None = None) -> Votes:
@@ -113,15 +106,7 @@ class Votes(AbstractTableKind, LearnsNoise):
         >>> Votes.of_scores([[[0.9, 0.1, 0.0], [1, 1, 0]]]).meanings.tolist()      # a model, and "not the last"
         [[0.9, 0.1, 0.0], [1.0, 1.0, 0.0]]
         """
-        given = scores if isinstance(scores, Tensor) else torch.as_tensor(np.asarray(scores, np.float64))
-        if given.ndim != 3:
-            raise DataError(f"scores must be [instances, sources, classes], found shape {list(given.shape)}")
-        read = reals(given.nan_to_num(0.0), "scores", 3)
-        refuse(((read < 0) | read.isinf()).flatten(1).any(1), lambda group: "scores must be finite and >= 0")
-        items, sources = (each.numpy() for each in (read > 0).any(2).nonzero(as_tuple=True))
-        return cls._of_statements(
-            _offsets(items, len(read)), sources, read.numpy()[items, sources], read.shape[1], source_names
-        )
+        return cls._of_packed(arrays.of_scores(scores), source_names)
 
     @classmethod
     def of_long(
@@ -137,96 +122,50 @@ class Votes(AbstractTableKind, LearnsNoise):
 
         `labels` [votes, classes] are sets or scores. `glws.data.read_votes` numbers names of any type.
         """
-        from glws.kinds._vote_kernels import sort_by_item
-
         items, sources, labels = np.asarray(items), np.asarray(sources), np.asarray(labels)
-        num_sources = len(source_names) if source_names is not None else int(sources.max(initial=-1)) + 1
-        _check_long(items, sources, labels, num_items, num_sources, num_classes)
-        offsets = _offsets(items, num_items)
-        if labels.ndim == 2:
-            order = np.argsort(items, kind="stable")
-            return cls._of_statements(offsets, sources[order], labels[order], num_sources, source_names)
-        said = (sources.astype(_narrow(num_sources * num_classes)) * num_classes + labels).astype(
-            _narrow(num_sources * num_classes)
-        )
-        if len(items) and (items[1:] < items[:-1]).any():
-            moved = np.empty_like(said)
-            sort_by_item(items, said, offsets[:-1].copy(), moved)
-            said = moved
-        return cls._of_sorted(offsets, said, num_sources, num_classes, source_names)
+        number = len(source_names) if source_names is not None else int(sources.max(initial=-1)) + 1
+        return cls._of_packed(arrays.of_long(items, sources, labels, num_items, number, num_classes), source_names)
 
     @classmethod
     def from_columns(cls, request: KindRequest) -> Votes:
         """The votes, and what the options say.
 
         Sources are learned from the votes alone to begin with, and training learns more, unless `accuracy` is given or
-        abstentions are informative: how often sources vote on a class is hard to distinguish from its frequency, and
-        a classifier that is learned at the same time would drift towards one class.
+        abstentions are informative (`learning`).
         """
         options = dict(request.options)
         accuracy, names = options.pop("accuracy", None), options.pop("source_names", None)
-        given = ACCURACY if accuracy is None else accuracy
-        found = cls.of(request.weak["votes"], request.num_classes, given, names)
-        if accuracy is not None and options:
-            raise DataError(f"with accuracy given nothing is learned to begin with; leave out {', '.join(options)}")
+        votes: Any = request.weak["votes"]  # a matrix, or joined by the names of items
+        joined = votes if isinstance(votes, Votes) else cls.of(votes, request.num_classes, source_names=names)
+        found = joined._with_accuracy(ACCURACY if accuracy is None else accuracy)
         if accuracy is not None:
+            if options:
+                raise DataError(f"with accuracy given nothing is learned to begin with; leave out {', '.join(options)}")
             return found
         learned = found.learned(**options)
         return learned if learned.has_rates else learned.learning()
 
     @classmethod
-    def _of_sorted(
-        cls, offsets: NDArray[Any], said: NDArray[Any], sources: int, classes: int, names: Sequence[str] | None
-    ) -> Votes:
-        """Of votes for one class each, sorted by item."""
-        speakers, meanings = np.repeat(np.arange(sources), classes), np.tile(np.eye(classes), (sources, 1))
-        dense = said.astype(_narrow(sources * classes), copy=False)
-        return cls._new(offsets, dense, speakers, meanings, sources, classes, names)
-
-    @classmethod
-    def _of_statements(
-        cls,
-        offsets: NDArray[Any],
-        sources: NDArray[Any],
-        meanings: NDArray[Any],
-        num_sources: int,
-        names: Sequence[str] | None,
-    ) -> Votes:
-        """Of sets and scores, sorted by item: every different pair of source and word is a statement."""
-        rows = np.column_stack([sources, meanings.astype(np.float64)])
-        distinct, said = np.unique(rows, axis=0, return_inverse=True)
-        return cls._new(
-            offsets, said.reshape(-1), distinct[:, 0].astype(np.int64), distinct[:, 1:], num_sources,
-            meanings.shape[1], names,
-        )  # fmt: skip
-
-    @classmethod
-    def _new(
-        cls,
-        offsets: NDArray[Any],
-        said: NDArray[Any],
-        speakers: NDArray[Any],
-        meanings: NDArray[Any],
-        sources: int,
-        classes: int,
-        names: Sequence[str] | None,
-    ) -> Votes:
-        called_by = tuple(map(str, names if names is not None else range(sources)))
-        if len(called_by) != sources:
-            raise DataError(f"there are {sources} sources but {len(called_by)} names")
-        form = SourceForm()
-        started = initial_parameters(sources, classes, form, ACCURACY)
+    def _of_packed(cls, votes: PackedVotes, names: Sequence[str] | None) -> Votes:
+        """Of sources about which nothing is learned yet."""
+        called_by = tuple(map(str, names if names is not None else range(votes.num_sources)))
+        if len(called_by) != votes.num_sources:
+            raise DataError(f"there are {votes.num_sources} sources but {len(called_by)} names")
+        form, classes = SourceForm(), votes.meanings.shape[1]
+        started = initial_parameters(votes.num_sources, classes, form, ACCURACY)
+        only = arrays.only_classes(votes, arrays.counted(votes.said, len(votes.speakers)))
         return cls(
-            torch.from_numpy(np.asarray(offsets, np.int64)),
-            torch.from_numpy(np.ascontiguousarray(said)),
-            torch.from_numpy(speakers.astype(np.int32)),
-            torch.from_numpy(np.ascontiguousarray(meanings, np.float64)),
+            torch.from_numpy(np.asarray(votes.offsets, np.int64)),
+            torch.from_numpy(np.ascontiguousarray(votes.said)),
+            torch.from_numpy(votes.speakers.astype(np.int32)),
+            torch.from_numpy(np.ascontiguousarray(votes.meanings, np.float64)),
             torch.from_numpy(started.confusion),
             torch.ones(1, dtype=torch.float64),
             torch.zeros(0, classes, dtype=torch.float64),
-            torch.ones(sources, dtype=torch.float64),
+            torch.from_numpy(votes.weights.copy()),
             form,
             called_by,
+            tuple(only),
         )
 
     def _with_accuracy(self, accuracy: float | Numbers) -> Votes:
@@ -248,29 +187,12 @@ class Votes(AbstractTableKind, LearnsNoise):
                 f"votes on {len(self)} instances of {self.num_classes} classes cannot stand beside votes on "
                 f"{len(other)} instances of {other.num_classes}"
             )
-        items = np.concatenate([self.packed().items, other.packed().items])
-        said = np.concatenate([self.said.numpy(), other.said.numpy().astype(np.int64) + len(self.speakers)])
-        order = np.argsort(items, kind="stable")
-        speakers = np.concatenate([self.speakers.numpy(), other.speakers.numpy() + self.num_sources])
-        meanings = np.concatenate([self.meanings.numpy(), other.meanings.numpy()])
-        names = [*self.source_names, *other.source_names]
-        return type(self)._new(
-            _offsets(items, len(self)), said[order], speakers, meanings, len(names), self.num_classes, names
-        )
+        both = arrays.of_both(self.packed(), other.packed())
+        return type(self)._of_packed(both, [*self.source_names, *other.source_names])
 
-    # ------------------------------------------------------------ sources
-
-    def learned(
-        self,
-        form: FormName | Literal["auto"] | SourceForm = "auto",
-        prior_counts: float | None = None,
-        abstentions: Abstentions = "auto",
-        class_balance: Numbers | None = None,
-        temper: bool = False,
-        seed: int = 0,
-    ) -> Votes:
-        """The same votes with sources learned from them alone, by EM, as `aggregate` does."""
-        return self.aggregate(form, prior_counts, abstentions, class_balance, temper, seed).votes
+    def learned(self, *given: Any, **options: Any) -> Votes:
+        """The same votes with sources learned from them alone, by EM; takes what `aggregate` takes."""
+        return self.aggregate(*given, **options).votes
 
     def aggregate(
         self,
@@ -292,6 +214,24 @@ class Votes(AbstractTableKind, LearnsNoise):
 
         return aggregated(self, form, prior_counts, abstentions, class_balance, temper, seed)
 
+    def review(self) -> Aggregation:
+        """`aggregate` from the present sources on, in the form that they have: a report of them without a search."""
+        from glws.kinds._aggregation import reviewed
+
+        return reviewed(self)
+
+    def learning(self, prior: float = PRIOR) -> Votes:
+        """As every kind with noise (`LearnsNoise.learning`), unless abstentions are informative.
+
+        How often sources vote on a class and how frequent it is are hard to distinguish: a network would drift.
+        """
+        if self.has_rates:
+            raise DataError(
+                "sources with informative abstentions drift if they are learned with a network: leave out learn, "
+                "train on aggregate().posterior, or choose abstentions: ignored"
+            )
+        return super().learning(prior)
+
     @property
     def num_classes(self) -> int:  # type: ignore[override]
         """How many classes there are."""
@@ -309,10 +249,10 @@ class Votes(AbstractTableKind, LearnsNoise):
 
     def packed(self) -> PackedVotes:
         """The votes as arrays."""
-        offsets, said, speakers = (each.cpu().numpy() for each in (self.offsets, self.said, self.speakers))
-        meanings = self.meanings.cpu().numpy()
-        is_plain = _is_plain(meanings, self.num_sources)
-        return PackedVotes(offsets, said, speakers, meanings, self.num_sources, is_plain, self.weights.cpu().numpy())
+        offsets, said, speakers, meanings, weights = (
+            each.cpu().numpy() for each in (self.offsets, self.said, self.speakers, self.meanings, self.weights)
+        )
+        return arrays.packed(offsets, said, speakers, meanings, self.num_sources, weights)
 
     def parameters(self) -> SourceParameters:
         """The parameters of the sources, as arrays."""
@@ -353,13 +293,25 @@ class Votes(AbstractTableKind, LearnsNoise):
         return self.with_parameters(shares_learned(found, self.source_form, self.parameters()), self.source_form)
 
     def noise(self, names: Names = None) -> dict[str, float]:
-        """The accuracy of every source, with all classes alike; with informative abstentions how often it votes."""
-        matrix = torch.einsum("d,dskl->skl", self.shares, self.confusion)
-        accuracy = matrix.diagonal(dim1=1, dim2=2).mean(1).tolist()
-        found = dict(zip((f"accuracy of {name}" for name in self.source_names), accuracy, strict=True))
+        """The accuracy of every source, with all classes alike; with informative abstentions how often it votes.
+
+        Of a source that says one class only the precision: how often that is right.
+        """
+        words = ("accuracy" if only is None else "precision" for only in self.only_classes)
+        known = (f"{word} of {name}" for word, name in zip(words, self.source_names, strict=True))
+        found = dict(zip(known, self._accuracies(), strict=True))
         for k in range(self.num_classes if self.has_rates else 0):
             votes = (f"votes of {name} on {called(k, names)}" for name in self.source_names)
             found.update(zip(votes, self.rates[:, k].tolist(), strict=True))
+        return found
+
+    def _accuracies(self) -> list[float]:
+        matrix = torch.einsum("d,dskl->skl", self.shares, self.confusion)
+        spoken = matrix * self.rates[:, :, None] if self.has_rates else matrix
+        found: list[float] = matrix.diagonal(dim1=1, dim2=2).mean(1).tolist()
+        for source, only in enumerate(self.only_classes):
+            if only is not None:
+                found[source] = float(spoken[source, only, only] / spoken[source, :, only].sum())
         return found
 
     def noise_counts(self) -> Float[Tensor, "counts"]:
@@ -368,8 +320,6 @@ class Votes(AbstractTableKind, LearnsNoise):
         if self.has_rates:
             counts = counts * self.rates[:, :, None]
         return torch.cat([counts.flatten(), self.shares.repeat_interleave(self.num_classes)])
-
-    # ------------------------------------------------------------ the weights
 
     def log_table_of_levels(self) -> Float[Tensor, "groups levels classes"]:
         """log p(w, level | y)."""
@@ -391,8 +341,7 @@ class Votes(AbstractTableKind, LearnsNoise):
 
     def weight(self, group: int, labels: Sequence[int]) -> float:
         """As written above."""
-        shares: list[float] = self.shares.tolist()
-        return sum(share * self._weight(group, level, labels[0]) for level, share in enumerate(shares))
+        return sum(float(share) * self._weight(group, level, labels[0]) for level, share in enumerate(self.shares))
 
     def _weight(self, group: int, level: int, y: int) -> float:
         whole, said = 1.0, self._statements(group)
@@ -421,10 +370,7 @@ class Votes(AbstractTableKind, LearnsNoise):
         return f"{len(said)} vote{'s' * (len(said) > 1)}: {', '.join(parts)}"
 
     def _statements(self, group: int) -> list[int]:
-        found: list[int] = self.said[int(self.offsets[group]) : int(self.offsets[group + 1])].tolist()
-        return found
-
-    # ------------------------------------------------------------ an array of groups
+        return [int(each) for each in self.said[int(self.offsets[group]) : int(self.offsets[group + 1])]]
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -451,44 +397,3 @@ class Votes(AbstractTableKind, LearnsNoise):
         index = torch.tensor([numbers.setdefault(key, len(numbers)) for key in keys], dtype=torch.int64)
         first = torch.full((len(numbers),), len(keys)).scatter_reduce_(0, index, torch.arange(len(keys)), "amin")
         return first, index
-
-
-def _matrix(votes: Numbers, num_classes: int) -> NDArray[Any]:
-    """A matrix of class numbers and -1; whole numbers are taken as they are, without a copy."""
-    given = votes.cpu().numpy() if isinstance(votes, Tensor) else np.asarray(votes)
-    if given.ndim == 2 and given.dtype.kind == "i" and given.size and given.min() >= -1 and given.max() < num_classes:
-        return given
-    return classes_or_unknown(votes, "votes", num_classes, 2, "rows are instances, columns sources").numpy()
-
-
-def _offsets(items: NDArray[Any], num_items: int) -> NDArray[np.int64]:
-    return np.concatenate([[0], np.cumsum(counted(items, num_items))]).astype(np.int64)
-
-
-def _narrow(most: int) -> type[np.signedinteger[Any]]:
-    """The smallest type that holds numbers below this."""
-    return np.int16 if most <= 2**15 else np.int32 if most <= 2**31 else np.int64
-
-
-def _is_plain(meanings: NDArray[np.float64], sources: int) -> bool:
-    """Whether statement a K + k is that source a votes for class k."""
-    classes = meanings.shape[1]
-    if len(meanings) != sources * classes:
-        return False
-    return bool((meanings.reshape(sources, classes, classes) == np.eye(classes)).all())
-
-
-def _check_long(
-    items: NDArray[Any], sources: NDArray[Any], labels: NDArray[Any], num_items: int, num_sources: int, classes: int
-) -> None:
-    sizes = [len(items), len(sources), len(labels)]
-    if len(set(sizes)) > 1:
-        raise DataError(f"items, sources and labels must have one entry for each vote, found {sizes}")
-    known = {"items": (items, num_items), "sources": (sources, num_sources)}
-    if labels.ndim == 1:
-        known["labels"] = (labels, classes)
-    elif labels.shape[1] != classes:
-        raise DataError(f"labels must be [votes, {classes}], found shape {list(labels.shape)}")
-    for name, (values, number) in known.items():
-        if len(values) and (values.dtype.kind not in "iu" or int(values.min()) < 0 or int(values.max()) >= number):
-            raise DataError(f"{name} must be whole numbers from 0 to {number - 1}")

@@ -16,6 +16,7 @@ from glws._class_names import ClassNames, shown
 from glws.data.tables._cells import Cells, RowBatch, rows_with_any
 from glws.data.tables._description import BlockDescription, Columns, check_known
 from glws.data.tables._grouping import group_names, members_of, numbered, with_single_rows
+from glws.data.tables._joined_votes import joined_votes, with_votes_hash
 from glws.data.tables._table import WeakBlock
 from glws.data.tables._table_file import ROWS_AT_ONCE, AbstractTableFile, Stack
 from glws.errors import DataError
@@ -92,12 +93,15 @@ class BlockReader:
         if not len(names):
             raise DataError(f"{self.path}: no row has a group and a weak label of kind {self.about.kind}")
         offsets, members = members_of(numbers if order is None else numbers[order], len(names))
-        weak = {}
+        weak: dict[str, Any] = {}
         for name, stack in self.values.items():
             stacked = (stack.result(), self.is_missing[name].result())
             values, missing = stacked if order is None else tuple(array[order] for array in stacked)
             self._check_missing(name, missing[members], rows[members], unit)
             weak[name] = self._one_to_a_group(name, values, offsets, members, (names, rows, unit))
+        if self.about.votes_file is not None:
+            column, given = str(self.about.weak["item"]), weak.pop("item")
+            weak["votes"] = joined_votes(self.about.votes_file, column, given, self.classes.names, self.path)
         shown_names = names if self.about.group else rows[members]
         return WeakBlock(self.about.kind, self.kind, self.reads, shown_names, offsets, members, weak, self._options())
 
@@ -150,6 +154,7 @@ def _differs(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.bool_]:
 
 def with_sources(about: BlockDescription, file: AbstractTableFile, allow_code: bool) -> BlockDescription:
     """The block with the columns of its sources in place of a pattern such as "lf_*"."""
+    about = with_votes_hash(about)
     weak, reads = dict(about.weak), chosen_columns(find_kind(about.kind, allow_code), about)
     for name, source in about.weak.items():
         if reads[name].endswith(" of each source") and isinstance(source, str):
@@ -163,6 +168,8 @@ def with_sources(about: BlockDescription, file: AbstractTableFile, allow_code: b
 
 def chosen_columns(kind: type[AbstractSupervision], about: BlockDescription) -> dict[str, str]:
     """How each weak value of a block is read: the one of the kind's sets of `columns` that the description gives."""
+    if about.votes_file is not None:
+        return {"item": "text"}
     if not kind.columns:
         raise DataError(f"the kind {about.kind} cannot be read from columns: it does not say its `columns`")
     for columns in kind.columns:

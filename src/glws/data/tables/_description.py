@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +25,19 @@ Columns = str | float | tuple[str, ...]
 
 @dataclass(frozen=True)
 class BlockDescription:
-    """One kind of weak label in a table: its groups (each row by itself when `group` is None) and its columns."""
+    """One kind of weak label in a table: its groups (each row by itself when `group` is None) and its columns.
+
+    Votes may be in a file of their own, `votes_file`, of which `votes_hash` is the SHA-256 once it is read; the column
+    `item` of the table then has the names of the items.
+    """
 
     kind: str
     weak: Mapping[str, Columns]
     group: str | None = None
     skips_missing: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
+    votes_file: Path | None = None
+    votes_hash: str = ""
 
     @property
     def columns(self) -> list[str]:
@@ -152,7 +158,7 @@ def _described(content: Mapping[str, Any], folder: Path) -> Description:
         data=folder / _text(content, "data"),
         features=features,
         classes=_classes(content["classes"]),
-        blocks=_blocks(content),
+        blocks=tuple(_placed(block, folder) for block in _blocks(content)),
         label=_text(content, "label") if "label" in content else None,
         image=image,
         image_size=size,
@@ -241,7 +247,23 @@ def _block(content: Mapping[str, Any]) -> BlockDescription:
             raise DataError(f"{key} must be names with values, such as {{count: n_positive}}, found {value!r}")
     sources = {name: _columns(name, value) for name, value in weak.items()}
     group = _text(content, "group") if content.get("group") is not None else None
-    return BlockDescription(_text(content, "kind"), sources, group, missing == "skip", dict(options))
+    found = BlockDescription(_text(content, "kind"), sources, group, missing == "skip", dict(options))
+    return _with_votes_file(found) if found.kind == "votes" and "item" in sources else found
+
+
+def _with_votes_file(about: BlockDescription) -> BlockDescription:
+    """A block of which `votes` is the file of a long table, and `item` the column with the names of its items."""
+    votes, item = about.weak.get("votes"), about.weak["item"]
+    if set(about.weak) != {"votes", "item"} or not isinstance(votes, str) or not isinstance(item, str):
+        raise DataError("weak: with item, votes is the file of a long table: {votes: answers.csv, item: column}")
+    if about.group is not None:
+        raise DataError("votes are on single rows: leave out group")
+    return replace(about, weak={"item": item}, votes_file=Path(votes))
+
+
+def _placed(about: BlockDescription, folder: Path) -> BlockDescription:
+    """The block with the path of its file of votes from the folder of the description."""
+    return about if about.votes_file is None else replace(about, votes_file=folder / about.votes_file)
 
 
 def _columns(name: str, value: Any) -> Columns:

@@ -18,7 +18,7 @@ from glws.data.tables._description import BlockDescription, Description
 
 ROWS_IN_BLOCK = 4096
 DIGEST_BYTES = 32
-ITSELF = ("data", "slides")
+ITSELF = ("data", "slides", "votes_file")
 """Fields of a description that are not hashed: a file that was moved has the same content."""
 
 

@@ -33,7 +33,8 @@ class WeakBlock:
     """The weak labels of one kind in a table.
 
     The instances of group g are `members[offsets[g]:offsets[g + 1]]`, rows of the table in the order of the file.
-    `weak` has for each name an array with one entry for each group, and `reads` says how its column was read;
+    `weak` has for each name an array with one entry for each group (of joined votes the `Votes`), and `reads` says how
+    its column was read;
     `group_names` are the groups' names in the file (row numbers where each row is a group). `kind` is what the
     description says, `kind_class` the class of that name.
     """
@@ -46,7 +47,7 @@ class WeakBlock:
     group_names: NDArray[Any]
     offsets: NDArray[np.int64]
     members: NDArray[np.int64]
-    weak: Mapping[str, NDArray[Any]]
+    weak: Mapping[str, Any]
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -71,6 +71,11 @@ def read_votes(
     return _of_long(table, columns, classes, items)
 
 
+def column_names(path: Path) -> tuple[str, ...]:
+    """The columns of a file of votes."""
+    return _opened(path).names
+
+
 class _Opened(NamedTuple):
     """A table: where it is from, its columns, and its batches, each a list of columns of Arrow."""
 
