@@ -110,6 +110,16 @@ def test_noise_has_its_rate_and_its_matrix() -> None:
         noisy_labels(labels, 4, matrix, generator=seeded())
 
 
+def test_noise_that_training_is_to_learn_is_not_given_to_it() -> None:
+    labels = drawn_labels(500, 3)
+    given, learned = (noisy_labels(labels, 3, 0.4, generator=seeded(), learn=learn).weak for learn in (False, True))
+    assert torch.equal(given.observed, learned.observed)
+    assert learned.noise() == {"rate": pytest.approx(0.7 * 2 / 3)}
+    assert (given.learn, learned.learn) == (None, 4.0)
+    matrix = noisy_labels(labels, 3, torch.eye(3) * 0.7 + 0.1, generator=seeded(), learn=True).weak
+    assert len(matrix.noise()) == 6
+
+
 def test_same_seed_same_sets() -> None:
     labels = drawn_labels(100)
     first, again, other = (partial_labels(labels, 10, 0.5, generator=seeded(seed)) for seed in (3, 3, 4))

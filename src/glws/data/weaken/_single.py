@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
@@ -95,11 +97,13 @@ def semi_supervised(
     return Weakened(Groups.singles(len(true)), Labels.of(kept, num_classes), statistics)
 
 
-def noisy_labels(labels: Numbers, num_classes: int, noise: float | Numbers, *, generator: torch.Generator) -> Weakened:
+def noisy_labels(
+    labels: Numbers, num_classes: int, noise: float | Numbers, *, generator: torch.Generator, learn: bool = False
+) -> Weakened:
     """Labels observed with noise.
 
     `noise` is a rate (of wrong labels, uniform over the other classes), or the matrix of the probabilities that the
-    class of the row is observed as that of the column.
+    class of the row is observed as that of the column. With `learn` it is not given to training, which learns it.
 
     >>> record = noisy_labels([0, 1, 1], 2, 1.0, generator=torch.Generator().manual_seed(0))
     >>> record.weak.observed.tolist(), record.statistics["wrong"]
@@ -112,6 +116,11 @@ def noisy_labels(labels: Numbers, num_classes: int, noise: float | Numbers, *, g
         raise DataError(f"noise is a matrix for {weak.num_classes} classes, but there are {num_classes}")
     expected = 1 - weak.transition.diagonal()[true].mean()
     statistics = {"wrong": float((weak.observed != true).double().mean()), "expected_wrong": float(expected)}
+    if learn:
+        starts = NoisyLabels.noise_starts(num_classes)
+        is_rate = isinstance(noise, float | int)
+        start = NoisyLabels.symmetric([], num_classes, starts["rate"]).transition if is_rate else starts["transition"]
+        weak = replace(weak, transition=start, is_symmetric=is_rate).learning()
     return Weakened(Groups.singles(len(true)), weak, statistics)
 
 
