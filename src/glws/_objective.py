@@ -148,7 +148,11 @@ def _unsupervised(
     """-Σ q log p + log p(selected | x) over possible groups; 0 log 0 is 0."""
     target = posterior.marginals.to(log_probs.dtype)
     if log_selection is None and reduction == "instance":
-        mean: Tensor = _CrossEntropy.apply(log_probs, target, posterior.num_known)  # type: ignore[no-untyped-call]
+        if posterior.num_known and target.device.type == "cpu":
+            total = (target * log_probs).sum()
+            if math.isfinite(total.item()):
+                return total / -posterior.num_known
+        mean: Tensor = _CrossEntropy.apply(log_probs, target)  # type: ignore[no-untyped-call]
         return mean
     losses = -torch.where(target > 0, target * log_probs, 0.0).sum(-1)
     if log_selection is not None:
@@ -163,19 +167,15 @@ class _CrossEntropy(torch.autograd.Function):
     """-Σ q log p, the mean over instances with a posterior; 0 log 0 is 0. Autograd would take a dozen operations."""
 
     @staticmethod
-    def forward(ctx: Any, log_probs: Tensor, target: Tensor, num_known: int | None) -> Tensor:
-        ctx.save_for_backward(target)
-        ctx.number = (target.sum(-1) > 0).sum().clamp_min(1) if num_known is None else max(num_known, 1)
-        total = (target * log_probs).sum() if num_known is not None else None
-        if total is None or not math.isfinite(total.item()):
-            total = torch.where(target > 0, target * log_probs, 0.0).sum(-1).sum()
-        mean: Tensor = total / -ctx.number
-        return mean
+    def forward(ctx: Any, log_probs: Tensor, target: Tensor) -> Tensor:
+        number = (target.sum(-1) > 0).sum().clamp_min(1)
+        ctx.save_for_backward(target, number)
+        return -torch.where(target > 0, target * log_probs, 0.0).sum(-1).sum() / number
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        (target,) = ctx.saved_tensors
-        return (gradient / -ctx.number) * target, None, None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        target, number = ctx.saved_tensors
+        return (-gradient / number) * target, None
 
 
 def _mean_likelihood(fit: Posterior) -> Float[Tensor, ""]:
@@ -212,7 +212,8 @@ def batch_losses(
             chosen.pop("multiclass", None)
         is_prepared = part.source is not None and chosen.get("multiclass", "auto") == "auto"
         weak: Weak = part.form if is_prepared else part.weak
-        answers.append(objective(arrange(log_probs), weak, part.lengths, **chosen))
+        lengths = None if is_prepared and part.is_full else part.lengths
+        answers.append(objective(arrange(log_probs), weak, lengths, **chosen))
     return answers
 
 

@@ -12,6 +12,7 @@ from glws.training import TrainingConfig
 from glws.training._schedule import (
     build_optimizer,
     learning_rate,
+    moved,
     optimizer_tensors,
     restore_optimizer,
     set_learning_rate,
@@ -213,3 +214,24 @@ def test_what_is_put_back_lies_in_memory_as_the_weights_do(kind: type[torch.opti
         trained(images).square().sum().backward()
         made_by.step()
     assert all(torch.equal(*both) for both in zip(network.parameters(), other.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "adam", "sgd"])
+def test_a_step_without_detours_has_the_bits_of_the_step(optimizer: str) -> None:
+    config = TrainingConfig(optimizer=optimizer, learning_rate=0.01, weight_decay=0.1)
+    torch.manual_seed(0)
+    nets = [nn.Sequential(nn.Linear(5, 3), nn.Linear(3, 2, bias=False)) for _ in range(2)]
+    nets[1].load_state_dict(nets[0].state_dict())
+    built = [build_optimizer([net], config, torch.device("cpu")) for net in nets]
+    for step in range(4):
+        given = torch.randn(7, 5, generator=torch.Generator().manual_seed(step))
+        for net, own in zip(nets, built, strict=True):
+            set_learning_rate(own, 0.01 / (step + 1))
+            own.zero_grad()
+            net(given).square().sum().backward()
+        built[0].step()
+        moved(built[1])
+    assert all(torch.equal(one, other) for one, other in zip(nets[0].parameters(), nets[1].parameters(), strict=True))
+    states = [optimizer_tensors(own) for own in built]
+    assert states[0].keys() == states[1].keys()
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])

@@ -80,7 +80,7 @@ class BatchPart:
     """The groups of one kind in a batch: row numbers of instances, and weak labels.
 
     `rows` are padded, [groups, instances], or packed, [members], for groups of very different sizes. They are in order
-    if they are 0, 1, 2 and so on up to the last row.
+    if they are 0, 1, 2 and so on up to the last row; the table is full if it is known to have no padding.
     """
 
     __repr__ = short_repr
@@ -90,6 +90,7 @@ class BatchPart:
     weak: AbstractSupervision
     groups: Int[Tensor, "groups"]
     are_in_order: bool = False
+    is_full: bool = False
     source: FormOfMany | None = None
     first: int = 0
 
@@ -184,7 +185,9 @@ def _parts_of_kind(groups: Groups, weak: AbstractSupervision, steps: Chosen) -> 
     source = FormOfMany(labels, torch.cat([lengths for _, lengths in tables])) if len(steps) > 1 else None
     ends = list(accumulate(len(chosen) for chosen in steps))
     return [
-        BatchPart(table, lengths, labels[end - len(chosen) : end], chosen, False, source, end - len(chosen))
+        BatchPart(
+            table, lengths, labels[end - len(chosen) : end], chosen, False, groups.is_regular, source, end - len(chosen)
+        )
         for chosen, (table, lengths), end in zip(steps, tables, ends, strict=True)
     ]
 

@@ -87,6 +87,11 @@ class Groups:
         is_common = len(lengths) > 0 and int(lengths[0]) > 0 and bool((lengths == lengths[0]).all())
         return int(lengths[0]) if is_common and len(self.indices) == self.offsets[-1] else None
 
+    @property
+    def is_regular(self) -> bool:
+        """Whether every group has the same number of instances, one at least."""
+        return self._size is not None
+
     def __getitem__(self, groups: int | Sequence[int] | Tensor) -> Groups:
         """Some of the groups, in this order."""
         chosen = torch.as_tensor(groups).reshape(-1)

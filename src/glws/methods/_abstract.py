@@ -64,6 +64,8 @@ class AbstractMethod(ABC):
     """Whether its loss is a sum over groups, so that a process can compute the part of its own (`Step.everyone`)."""
     needs_prior: ClassVar[bool] = False
     """Whether somebody has to tell it the share of the positive class."""
+    needs_features: ClassVar[bool] = True
+    """Whether it may read the features of the network's outputs in training."""
     needs_teacher: ClassVar[bool] = False
     """Whether it asks for a moving average of the network."""
     predicts_groups: ClassVar[bool] = False

@@ -50,6 +50,7 @@ class GLWS(AbstractMethod):
     summary: ClassVar[str] = "EM with exact posteriors of the hidden labels (Chen et al., ICML 2024)"
     takes: ClassVar[str] = "weak labels of any kind"
     adds_up: ClassVar[bool] = True
+    needs_features: ClassVar[bool] = False
 
     e_step: EStep = "same"
     m_step: str = "strong"

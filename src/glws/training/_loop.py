@@ -48,7 +48,7 @@ from glws.training._order import Order
 from glws.training._ownership import Ownership
 from glws.training._predictor import Predictor
 from glws.training._reading_ahead import read_ahead
-from glws.training._schedule import build_optimizer, learning_rate, set_learning_rate
+from glws.training._schedule import build_optimizer, learning_rate, moved, set_learning_rate
 from glws.training._shared_statistics import shared_statistics
 from glws.training._signals import StopSignals
 from glws.training._step_graphs import StepGraphs
@@ -224,8 +224,9 @@ class Training:
         self.step = 0
         self._epoch_data: tuple[int, WeakDataset] | None = None
         self._evaluation: Evaluation | None = None
-        self._forward = Forward(self.model, config, self.device, world)
-        self._teacher = Forward(self.averaged, config, self.device, world) if self.averaged else None
+        has_features = method.needs_features
+        self._forward = Forward(self.model, config, self.device, world, has_features)
+        self._teacher = Forward(self.averaged, config, self.device, world, has_features) if self.averaged else None
         is_replayed = config.speed == "graphs" and self.device.type == "cuda"
         self._view_graphs = ViewGraphs(self.views) if is_replayed else None
         self._steps = self._step_graphs() if is_replayed else None
@@ -366,7 +367,7 @@ class Training:
 
     def _move(self) -> None:
         """The weights follow the gradients, and their moving average follows them."""
-        self.optimizer.step()
+        moved(self.optimizer)
         if self.averaged is not None:
             for copy, model in ((self.averaged, self.model), (self.averaged_modules, self.modules)):
                 average(copy, model, self.decay, self.step, self.method.teacher_warms_up)

@@ -41,11 +41,15 @@ class WithFeatures(nn.Module):
         kept: list[Tensor] = []
         hooks = [last.register_forward_pre_hook(lambda _, inputs: kept.append(inputs[0])) for last in self._last]
         try:
-            logits = logits_of(self.model(**instances) if isinstance(instances, Inputs) else self.model(instances))
+            logits = self.logits(instances)
         finally:
             for hook in hooks:  # leave no hook on a network that many of these may share
                 hook.remove()
         return logits, (kept[-1] if kept else logits).flatten(1)
+
+    def logits(self, instances: Any) -> Tensor:
+        """Logits alone."""
+        return logits_of(self.model(**instances) if isinstance(instances, Inputs) else self.model(instances))
 
 
 def logits_of(output: Any) -> Tensor:
@@ -76,8 +80,11 @@ class Forward:
     With `speed="graphs"` on a GPU, a network in training is replayed from CUDA graphs.
     """
 
-    def __init__(self, model: nn.Module, config: TrainingConfig, device: torch.device, world: World) -> None:
+    def __init__(
+        self, model: nn.Module, config: TrainingConfig, device: torch.device, world: World, has_features: bool = True
+    ) -> None:
         self.model = model
+        self._has_features = has_features
         self.call = WithFeatures(model)
         self.dtype = torch.float64 if config.precision == "float64" else torch.float32
         self.keeps_integers = keeps_integers(model)
@@ -94,7 +101,12 @@ class Forward:
 
     def __call__(self, instances: Tensor) -> Outputs:
         """Logits and features of all rows, in float32 or wider."""
-        logits, features = self._answers(laid_out(cast(instances, self.dtype, self.keeps_integers)))
+        seen = laid_out(cast(instances, self.dtype, self.keeps_integers))
+        if not self._has_features and self._graphs is None and len(instances) <= self.rows_at_once:
+            with self._precision():
+                logits = self.call.logits(seen)
+            return Outputs(self.world.gathered(logits.to(self.dtype)), _no_features)
+        logits, features = self._answers(seen)
         own = Outputs(*(values.to(self.dtype) for values in (logits, features)))
         return Outputs(self.world.gathered(own.logits), lambda: self.world.gathered(own.features))
 
@@ -147,6 +159,10 @@ class Forward:
     def _precision(self) -> AbstractContextManager[Any]:
         # Weights are cast again in each call: a graph must not keep an earlier cast.
         return torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False) if self.is_half else nullcontext()
+
+
+def _no_features() -> Tensor:
+    raise AssertionError("the method reads features: set needs_features")
 
 
 def laid_out(instances: Tensor) -> Tensor:
