@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -31,8 +32,22 @@ def in_parallel(solve: Callable[[int, int], object], lengths: Integers) -> None:
     if threads == 1 or len(lengths) == 1 or int(lengths.sum()) < LEAST:
         solve(0, len(lengths))
         return
-    for _ in _pool(threads).map(lambda piece: solve(*piece), _pieces(lengths, threads * PIECES)):
-        pass
+    left = deque(_pieces(lengths, threads * PIECES))
+    helpers = [_pool(threads - 1).submit(_take, left, solve) for _ in range(threads - 1)]
+    _take(left, solve)
+    for helper in helpers:
+        if not helper.cancel():  # on a busy machine the calling thread may be done before a helper begins
+            helper.result()
+
+
+def _take(left: deque[tuple[int, int]], solve: Callable[[int, int], object]) -> None:
+    """Solve pieces until none is left."""
+    while left:
+        try:
+            piece = left.popleft()
+        except IndexError:  # another thread took the last
+            return
+        solve(*piece)
 
 
 def _pieces(lengths: Integers, number: int) -> list[tuple[int, int]]:
