@@ -14,6 +14,8 @@ import torch
 
 LEAST = 1 << 14
 """Batches of fewer instances are answered by one thread: starting another takes some 50 microseconds."""
+AT_ONCE = 1 << 16
+"""About so many instances are a piece, at most: what is copied for them stays in the cache."""
 PIECES = 4
 """Pieces for each thread, so that one that ends early takes another."""
 
@@ -28,11 +30,11 @@ def in_parallel(solve: Callable[[int, int], object], lengths: Integers) -> None:
     >>> in_parallel(lambda begin, end: print(begin, end), np.full(5, 20))
     0 5
     """
-    threads = torch.get_num_threads()
-    if threads == 1 or len(lengths) == 1 or int(lengths.sum()) < LEAST:
+    threads, number = torch.get_num_threads(), int(lengths.sum())
+    if len(lengths) == 1 or number < LEAST:
         solve(0, len(lengths))
         return
-    left = deque(_pieces(lengths, threads * PIECES))
+    left = deque(_pieces(lengths, max(PIECES * threads if threads > 1 else 1, number // AT_ONCE)))
     helpers = [_pool(threads - 1).submit(_take, left, solve) for _ in range(threads - 1)]
     _take(left, solve)
     for helper in helpers:

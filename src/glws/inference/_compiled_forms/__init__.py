@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from glws.inference._closed import MODERATE
-from glws.inference._counts.on_cpu import compiled_counts, kernel_of
-from glws.inference._counts.weights import Sampled, Weights
+from glws.inference._counts.on_cpu import compiled_counts, given_arrays, kernel_of
+from glws.inference._counts.weights import Sampled, Weights, Written
 from glws.inference._kernels import Kernel
 from glws.inference._rows import Array, RowArrays, least
 from glws.inference._threads import in_parallel
@@ -107,11 +107,7 @@ def by_counts(rows: RowArrays, counted: Tensor, only: int | None, weights: Weigh
     if isinstance(weights, Sampled) or (kernel := kernel_of(weights).ready()) is None:
         return None
     if only is not None and rows.values.shape[1] == 2:
-        zero, one = (rows.values[:, label].astype(np.float64) for label in (1 - only, only))
-        log_z, positive = compiled_counts(kernel, zero, one, rows, weights)
-        marginals = np.empty_like(rows.values)
-        marginals[:, only], marginals[:, 1 - only] = positive, _rest(rows, positive, log_z)
-        return Found(log_z, marginals)
+        return _of_two_classes(kernel, rows, only, weights)
     table = rows.tensors()
     one, zero = (np.empty(len(rows.values)) for _ in range(2))
     mask = table.spread(counted)
@@ -126,6 +122,24 @@ def by_counts(rows: RowArrays, counted: Tensor, only: int | None, weights: Weigh
         log_sum = torch.where(chosen, sums[0][part], sums[1][part])
         own = (phi - torch.where(log_sum == -torch.inf, 0.0, log_sum)).exp_()
         marginals[part] = own.mul_(torch.where(chosen, sums[2][part], sums[3][part]))
+    return Found(log_z, marginals)
+
+
+def _of_two_classes(kernel: Any, rows: RowArrays, only: int, weights: Written) -> Found:
+    """One counted class and one other: their columns are copied piece by piece, by the thread that reads them."""
+    values, (given, short) = rows.values, given_arrays(weights)
+    log_z, marginals = np.empty(len(rows.lengths)), np.zeros(values.shape, values.dtype)
+
+    def solve(begin: int, end: int) -> None:
+        first, groups = rows.starts[begin], slice(begin, end)
+        place = slice(first, rows.starts[end] if end < len(rows.starts) else len(values))
+        part = RowArrays(values[place], rows.starts[groups] - first, rows.lengths[groups])
+        zero, one = (part.values[:, label].astype(np.float64) for label in (1 - only, only))
+        positive, own = np.zeros(len(one)), [array[groups] for array in given]
+        kernel(zero, one, part.starts, part.lengths, *own, short, log_z[groups], positive)
+        marginals[place, only], marginals[place, 1 - only] = positive, _rest(part, positive, log_z[groups])
+
+    in_parallel(solve, rows.lengths)
     return Found(log_z, marginals)
 
 

@@ -54,7 +54,7 @@ def compiled_counts(
     """log-likelihoods, and posteriors of being counted, of rows in float64; 0 in gaps."""
     starts, lengths = rows.starts, rows.lengths
     marginals, log_likelihood = np.zeros(len(log_zero)), np.empty(len(lengths))
-    given, short = _given(weights)
+    given, short = given_arrays(weights)
 
     def solve(begin: int, end: int) -> None:
         part, own = slice(begin, end), [values[begin:end] for values in given]
@@ -64,7 +64,7 @@ def compiled_counts(
     return log_likelihood, marginals
 
 
-def _given(weights: Written) -> tuple[tuple[Any, ...], int]:
+def given_arrays(weights: Written) -> tuple[tuple[Any, ...], int]:
     """The weights as arrays, and up to how many instances the recursion is faster."""
     if isinstance(weights, Weighted):
         return (bounded(weights.log_weights.detach()).contiguous().numpy(),), COMPILED_SHORT_WEIGHTED
