@@ -40,9 +40,12 @@ def table(lines: Sequence[Line]) -> str:
     found: dict[tuple[str, str], list[Line]] = defaultdict(list)
     for line in lines:
         found[line["task"], line["variant"]].append(line)
-    head = "| task | variant | runs | results % | digits % | published, results % | epochs | s/epoch | inference % |\n"
+    columns = (
+        "task|variant|runs|results %|digits %|digits %, likeliest run|published, results %|epochs|s/epoch|inference %"
+    )
+    head = f"| {columns.replace('|', ' | ')} |\n"
     rows = [_row(task, variant, found[task, variant]) for task in TASKS for variant in VARIANTS if found[task, variant]]
-    return head + "|---|---|---|---|---|---|---|---|---|\n" + "".join(rows)
+    return head + "|" + "---|" * (columns.count("|") + 1) + "\n" + "".join(rows)
 
 
 def _row(task: str, variant: str, lines: Sequence[Line]) -> str:
@@ -55,6 +58,7 @@ def _row(task: str, variant: str, lines: Sequence[Line]) -> str:
         str(len(lines)),
         _mean([line["result_accuracy"] for line in lines]),
         _mean([line["digit_accuracy"] for line in lines]),
+        f"{100 * max(lines, key=lambda line: float(line['log_likelihood']))['digit_accuracy']:.2f}",
         PUBLISHED.get(task, ""),
         "–".join(str(number) for number in sorted({line["epochs"] for line in lines})),
         f"{seconds:.2g}{several}",
