@@ -32,16 +32,18 @@ def run(arguments: Sequence[str]) -> int:
 
 def reproduce(
     action: Annotated[
-        Literal["list", "run", "show", "runtime", "clip", "real_data"],
+        Literal["list", "run", "show", "runtime", "clip", "real_data", "selection"],
         typer.Argument(
             help="list the cells, run them, show our results and the paper's, time the losses, score a data set with "
-            "CLIP for the cells that need it, or compare the defaults of glws with simple peers on real data."
+            "CLIP for the cells that need it, compare the defaults of glws with simple peers on real data, or criteria "
+            "that choose among models without labels."
         ),
     ],
     table: Annotated[
         str,
         typer.Argument(
-            metavar="[TABLE]", help="A setting, such as proportions, or all; for real_data the data folder."
+            metavar="[TABLE]",
+            help="A setting, such as proportions, or all; for real_data and selection the data folder.",
         ),
     ] = "all",
     dataset: Annotated[str | None, typer.Option(metavar="NAME", help="Only cells of this data set.")] = None,
@@ -99,6 +101,9 @@ def reproduce(
     if action == "real_data":
         _compare_on_real_data(Path(table), seeds, dataset, results)
         return
+    if action == "selection":
+        _compare_criteria(Path(table), seeds, dataset, results)
+        return
     names = _settings(table)
     if action == "list":
         _list(names, dataset)
@@ -139,6 +144,19 @@ def _compare_on_real_data(folder: Path, seeds: str, task: str | None, results: P
         check_known("task", task, TASKS)
     if not (folder / "adult").is_dir():
         raise UsageError(f"{folder}: expected the folders adult, pll and mil in it")
+    run_tasks(folder, _seeds(seeds), task, results, typer.echo)
+    write(results)
+
+
+def _compare_criteria(folder: Path, seeds: str, task: str | None, results: Path) -> None:
+    """Run what is missing, and rewrite the page; data that are not in the folder are left out."""
+    from reproduction.catalog import check_known
+    from reproduction.real_tasks import TASKS
+    from reproduction.selection_criteria import run as run_tasks
+    from reproduction.selection_criteria import write
+
+    if task is not None:
+        check_known("task", task, TASKS)
     run_tasks(folder, _seeds(seeds), task, results, typer.echo)
     write(results)
 

@@ -148,7 +148,11 @@ def _cell(lines: Sequence[dict[str, Any]]) -> str:
 
 def write(results: Path, page: Path = PAGE) -> None:
     """Put the table between the marks of the page."""
-    document = page.read_text(encoding="utf-8")
-    made = f"{START}\n\n{table(read(results / LINES))}\n{END}"
-    pattern = re.compile(f"{re.escape(START)}.*?{re.escape(END)}", re.DOTALL)
-    page.write_text(pattern.sub(lambda _: made, document), encoding="utf-8")
+    put_between(page, START, END, table(read(results / LINES)))
+
+
+def put_between(page: Path, start: str, end: str, text: str) -> None:
+    """Replace what a page has between two marks."""
+    pattern = re.compile(f"{re.escape(start)}.*?{re.escape(end)}", re.DOTALL)
+    made = f"{start}\n\n{text}\n{end}"
+    page.write_text(pattern.sub(lambda _: made, page.read_text(encoding="utf-8")), encoding="utf-8")
