@@ -217,7 +217,7 @@ def test_what_is_chosen_for_a_cell_is_planned_and_can_be_replaced() -> None:
     assert chosen_options(one)["training.learning_rate"] == 0.002
     assert plan(one, "glws", 0).config.learning_rate == 0.002
     assert plan(one, "glws", 0, **{"training.learning_rate": 0.5}).config.learning_rate == 0.5
-    assert plan(one, "supervised", 0).config.learning_rate == 1e-3  # at batches of its own
+    assert plan(one, "supervised", 0).config.rate == 1e-3  # at batches of its own
     weak = cell("proportions", "fashion_mnist", "classes=10,mean=20")
     assert plan(weak, "glws", 0).method.m_step == "weak"  # type: ignore[attr-defined]
     assert plan(weak, "count_loss", 0).method.view == "weak"  # type: ignore[attr-defined]

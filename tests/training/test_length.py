@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from sklearn.datasets import load_wine
 
 from glws import WeakClassifier
 from glws.data import Groups, WeakDataset
@@ -15,7 +16,7 @@ from glws.kinds import Labels, Proportions, Unlabeled
 from glws.methods import GLWS
 from glws.models import build
 from glws.training import Order, Training, TrainingConfig, World, fit
-from glws.training._length import with_length
+from glws.training._length import with_length, with_rate
 
 
 def bags(number: int, size: int) -> WeakDataset:
@@ -93,3 +94,17 @@ def test_the_command_line_fit_and_the_estimator_train_equally_long(
 def test_a_training_knows_its_length_before_it_begins() -> None:
     training = Training(build("linear", [2], 2), bags(70, 8), GLWS(), TrainingConfig(), None, World())
     assert (training.num_epochs, training.progress.num_steps) == (100, 500)
+
+
+def test_a_linear_model_takes_larger_steps_unless_they_are_chosen() -> None:
+    linear, network = build("linear", [3], 2), build("mlp", [3], 2)
+    open_rate, chosen = TrainingConfig(), TrainingConfig(learning_rate=0.2)
+    assert [with_rate(open_rate, model).learning_rate for model in (linear, network)] == [0.03, 1e-3]
+    assert [with_rate(chosen, model).learning_rate for model in (linear, network)] == [0.2, 0.2]
+
+
+def test_a_linear_model_fits_a_small_table_by_default() -> None:
+    """Steps of 1e-3 end at 0.70."""
+    rows, labels = load_wine(return_X_y=True)
+    model = WeakClassifier("linear", random_state=0).fit(rows, labels)
+    assert model.score(rows, labels) > 0.98

@@ -1,14 +1,18 @@
-"""Default batch sizes and numbers of epochs, from the number of rows and groups."""
+"""Defaults of the training: batch sizes and numbers of epochs from the data, the learning rate from the model."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
 
+from torch import nn
+
 from glws.data import WeakDataset
+from glws.models import Linear
 from glws.training._config import TrainingConfig
 from glws.training._order import BudgetOrder, Order
 
+LINEAR_RATE = 0.03
 STEPS = 1000
 """The default number of steps, within the limits on epochs."""
 FEWEST_EPOCHS, MOST_EPOCHS = 20, 100
@@ -36,6 +40,13 @@ def with_length(config: TrainingConfig, data: WeakDataset) -> TrainingConfig:
     if isinstance(order, BudgetOrder):
         chosen = replace(config, step_instances=order.step_instances)
     return chosen if config.epochs is not None else replace(chosen, epochs=_epochs(order, data))
+
+
+def with_rate(config: TrainingConfig, model: nn.Module) -> TrainingConfig:
+    """The configuration with a learning rate for this model, unless it has one."""
+    if config.learning_rate is not None:
+        return config
+    return replace(config, learning_rate=LINEAR_RATE if isinstance(model, Linear) else config.rate)
 
 
 def _epochs(order: Order, data: WeakDataset) -> int:

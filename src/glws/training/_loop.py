@@ -30,7 +30,7 @@ from glws.training._gradients import summed_gradients
 from glws.training._graphs import ViewGraphs
 from glws.training._guard import collapse, implied_rates, imprecise, weakly_identified
 from glws.training._host_objective import loss_on_host
-from glws.training._length import with_length
+from glws.training._length import with_length, with_rate
 from glws.training._meters import Meters, predicted_counts, row_of
 from glws.training._mixture_search import Selection
 from glws.training._network import (
@@ -191,7 +191,7 @@ class Training:
         data, owner, share = training_sets(data, method.kinds, config.seed)
         method = method.with_shares(owner, share)
         method.check(data)
-        self.config = config = with_length(config, data)
+        self.config = config = with_rate(with_length(config, data), model)
         self.method, self.world = method, world
         self.device = chosen_device(config.device)
         self.noise = NoiseLearning(data, config.seed)

@@ -30,7 +30,7 @@ def learning_rate(config: TrainingConfig, share: float) -> float:
 
 
 def _without_warm_up(config: TrainingConfig, share: float) -> float:
-    first, last = config.learning_rate, min(config.final_learning_rate, config.learning_rate)
+    first, last = config.rate, min(config.final_learning_rate, config.rate)
     if config.schedule == "cosine":
         part = share if share >= 1 else share * (config.restarts + 1) % 1
         return last + (first - last) * (1 + math.cos(math.pi * part)) / 2
@@ -56,9 +56,9 @@ def build_optimizer(
     fused = device.type in ("cpu", "cuda")
     if config.optimizer == "sgd":
         nesterov = config.nesterov and config.momentum > 0
-        return torch.optim.SGD(groups, config.learning_rate, config.momentum, nesterov=nesterov, fused=fused)
+        return torch.optim.SGD(groups, config.rate, config.momentum, nesterov=nesterov, fused=fused)
     kind = torch.optim.Adam if config.optimizer == "adam" else torch.optim.AdamW
-    return kind(groups, config.learning_rate, config.betas, fused=fused)
+    return kind(groups, config.rate, config.betas, fused=fused)
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
