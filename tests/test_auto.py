@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.metrics import roc_auc_score
 
 from glws import WeakClassifier
 from glws.data import Groups
 from glws.kinds import Labels, PairSimilarity, Proportions, Unlabeled
-from glws.selection import WeakLabels, folds_of, log_mixture, mixture_weights, weak_fit, with_mean
+from glws.selection import WeakLabels, folds_of, log_mixture, mixture_weights, posterior_of_rows, weak_fit, with_mean
 from glws.training import StackOptions, stack_log_probs, train_stack
 from glws.training import _mixture_search as auto
 from glws.training import _stack as stack_module
+from glws.training._bag_means import bag_means, fitted_to_means, has_bags
 from glws.training._mixture import class_order, squashed
 from glws.training._trees import tree_families
 
@@ -177,3 +178,33 @@ def test_an_option_of_the_training_means_one_network() -> None:
     model = WeakClassifier(epochs=20, batch_size=10, random_state=0).fit(x, labels)
     assert not hasattr(model, "candidates_")
     assert type(model.network_.model).__name__ == "MLP"
+
+
+# ------------------------------------------------------------ bag means
+
+
+def test_a_ridge_on_bag_means_is_that_of_scikit_learn_and_ranks_rows() -> None:
+    x, labels = data(1200, seed=3)
+    bags = np.arange(1200).reshape(-1, 12)
+    known = WeakLabels((Groups.of(bags),), (Proportions.of(labels[bags].sum(1)),))
+    even_log = np.full((1200, 2), -np.log(2))
+    soft = posterior_of_rows(even_log, known)
+    means, shares = bag_means(torch.tensor(x), known, soft)
+    np.testing.assert_allclose(means, x[bags].mean(1))
+    np.testing.assert_allclose(shares[:, 1], labels[bags].mean(1))
+    assert has_bags(known, shares)
+    kept = [np.arange(100) >= 20, np.arange(100) < 80]
+    stack = fitted_to_means(means, shares, kept)
+    for number, mask in enumerate(kept):
+        expected = RidgeCV(np.logspace(-2, 4, 13)).fit(means[mask], shares[mask, 1]).predict(x)
+        found = stack(torch.tensor(x).float())[number].detach().numpy()
+        np.testing.assert_allclose((found[:, 1] - found[:, 0]) / 4 + 0.5, expected, atol=1e-5)
+        assert roc_auc_score(labels, expected) > 0.85
+
+
+def test_single_rows_and_pairs_that_say_nothing_have_no_bag_means() -> None:
+    pairs = WeakLabels((Groups.of(np.arange(40).reshape(-1, 2)),), (PairSimilarity.of([0, 1] * 10),))
+    singles = WeakLabels((Groups.singles(40),), (Labels.of([0, 1] * 20, 2),))
+    for known in (pairs, singles):
+        soft = posterior_of_rows(np.full((40, 2), -np.log(2)), known)
+        assert not has_bags(known, bag_means(torch.zeros(40, 3), known, soft)[1])

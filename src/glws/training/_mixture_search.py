@@ -27,6 +27,7 @@ from glws.selection import (
     weak_fit,
     with_mean,
 )
+from glws.training._bag_means import bag_means, fitted_to_means, has_bags
 from glws.training._mixture import Learner, Mixture, MixtureMember, answers, class_order, part_of, squashed
 from glws.training._stack import Stack, StackOptions, train_stack
 from glws.training._trees import TreeFamily, tree_families
@@ -39,6 +40,7 @@ WORTH_A_ROUND = 0.3
 """Trees are fitted to posteriors once more if they have more than this weight in the mixture."""
 BAD = 2.0
 """Candidates that explain held-out weak labels worse than the best by more standard errors are left out."""
+RIDGE = "ridge of shares on bag means"
 SOURCES = ("initial soft labels", "posteriors", "posteriors again")
 """What trees are fitted to, one after another."""
 
@@ -114,7 +116,8 @@ class MixtureSearch:
     """Trains and weighs candidates; `run` does all of it.
 
     1. Unlabeled sets of different priors become facts about single rows (`set_facts`).
-    2. Stacks of linear models and small networks are trained by maximum likelihood, one copy for each fold.
+    2. Stacks of linear models and small networks are trained by maximum likelihood, one copy for each fold. For bags, a
+       ridge regression of shares on the means of bags is convex.
     3. Trees are fitted to soft labels: those of the weak labels alone, then posteriors given the networks.
     4. Every candidate is calibrated on held-out weak labels, and the best ones are mixed by EM on their likelihood.
     5. The mixture is calibrated; a given class prior is kept.
@@ -135,12 +138,13 @@ class MixtureSearch:
         self.begun = posterior_of_rows(even, self.known)
         self.covered = np.unique(torch.cat([groups.indices for groups in self.known.groups]).numpy())
         self.families = (LINEAR, NARROW, WIDE) if len(rows) <= SMALL else (LINEAR, NARROW)
+        self.means, self.shares = bag_means(squashed(self.rows), self.known, self.begun)
         self.reference: Array | None = None
 
     @property
     def most_stages(self) -> int:
         """How many stages there are at most."""
-        return len(self.families) + len(SOURCES)
+        return len(self.families) + len(SOURCES) + has_bags(self.known, self.shares)
 
     def run(self, stored: Sequence[Learner] = (), keep: Keep = lambda learner, members: False) -> Selection:
         """Trains one stage after another, except those that are `stored`, and mixes what there is.
@@ -171,6 +175,9 @@ class MixtureSearch:
         for family in self.families:
             stack = learned(lambda family=family: self._stack(family))  # type: ignore[misc]
             yield stack, self._members([family.name(decay) for decay in family.weight_decay], stack)
+        if has_bags(self.known, self.shares):
+            ridge = learned(self._ridge)
+            yield ridge, self._members([RIDGE], ridge)
         families = tree_families(len(self.covered), self.begun.shape[1])
         if not families or len(np.unique(self.folds.of_rows[self.covered])) < 2:
             return  # some fold would have no rows to train on
@@ -209,6 +216,11 @@ class MixtureSearch:
         raw, fold = self.rows.numpy(), self.folds.of_rows[self.covered]
         chosen = [self.covered[fold != number] for number in range(self.folds.number)]
         return nn.ModuleList(family.fit(raw[some], soft[some], self.seed) for family in families for some in chosen)
+
+    def _ridge(self) -> Stack:
+        """Linear models of bag means, one for each fold."""
+        own = np.concatenate(self.folds.of_groups)
+        return fitted_to_means(self.means, self.shares, [own != fold for fold in range(self.folds.number)])
 
     def _members(self, names: Sequence[str], learner: Learner) -> list[Member]:
         """The candidates of these names, each with as many models as there are folds."""
