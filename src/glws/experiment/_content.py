@@ -21,6 +21,7 @@ from glws.experiment._candidates_section import candidate_sections
 from glws.experiment._data import ExperimentData
 from glws.experiment._group_answer import PLACES
 from glws.experiment._noise_section import noise_sections
+from glws.experiment._prior_section import prior_sections
 from glws.experiment._provenance import described_hashes
 from glws.experiment._sources_section import source_sections
 from glws.experiment._words import learned_from
@@ -65,6 +66,7 @@ def run_content(run: RunFolder, data: ExperimentData, fitted: Fitted, found: Map
             *bag_sections(found, data),
             *source_sections(data),
             *noise_sections(fitted.noise),
+            *prior_sections(data.train, fitted.predict),
         ),
         maps=tuple(_maps(data, groups)),
         identifiability=tuple(identify(data.train).describe(data.classes)),

@@ -63,7 +63,7 @@ class PositiveUnlabeled(AbstractRowsInSets, AbstractTableKind):
     prior: float | None = field(metadata=SHARED)
     """π, or None where it is still to be estimated."""
     limits: tuple[float, float] = field(default=(0.0, 1.0), metadata=SHARED)
-    """What an estimate is kept in."""
+    """What an estimate is kept in; of an estimate, the ends of its interval."""
     scenario: Scenario = field(default="single_training_set", metadata=SHARED)
     numbers: tuple[int, int] = field(default=(0, 0), metadata=SHARED)
     """How many rows are labeled and unlabeled, in all the data."""

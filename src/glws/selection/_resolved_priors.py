@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -62,4 +63,7 @@ def _estimated(weak: PositiveUnlabeled, groups: Groups, features: Features, seed
         raise DataError(f"{found}; expected at least {FEWEST}, or say the prior")
     chosen = np.random.default_rng(seed).permutation(len(rows))[:MOST_ROWS]
     estimate = estimate_class_prior(features(rows[chosen]), labeled[chosen], ~labeled[chosen], seed)
-    return weak.with_prior(weak.population_prior(estimate.share))
+    low, high = (weak.with_prior(weak.population_prior(end)).prior for end in (estimate.low, estimate.high))
+    assert low is not None
+    assert high is not None
+    return replace(weak.with_prior(weak.population_prior(estimate.share)), limits=(low, high))
