@@ -11,8 +11,17 @@ from sklearn.metrics import roc_auc_score
 
 from glws import WeakClassifier
 from glws.data import Groups
-from glws.kinds import Labels, PairSimilarity, Proportions, Unlabeled
-from glws.selection import WeakLabels, folds_of, log_mixture, mixture_weights, posterior_of_rows, weak_fit, with_mean
+from glws.kinds import Labels, PairSimilarity, PositiveUnlabeled, Proportions, Unlabeled
+from glws.selection import (
+    WeakLabels,
+    folds_of,
+    log_mixture,
+    mixture_weights,
+    posterior_of_rows,
+    stated_prior,
+    weak_fit,
+    with_mean,
+)
 from glws.training import StackOptions, stack_log_probs, train_stack
 from glws.training import _mixture_search as auto
 from glws.training import _stack as stack_module
@@ -162,6 +171,43 @@ def test_the_default_never_swaps_classes_that_a_prior_names(monkeypatch: pytest.
         groups = [np.arange(200).reshape(-1, 2).tolist(), [list(range(200, 300))]]
         model = WeakClassifier(random_state=seed).fit(x, weak, groups=groups)
         assert (model.predict(x) == labels).mean() > 0.7
+
+
+SEARCHED = {
+    "pairs and a set": [PairSimilarity.of([1, 0] * 50), Unlabeled.of([0.3])],
+    "one training set": [PositiveUnlabeled.of([1] * 30 + [0] * 170, prior=0.4)],
+    "two samples": [PositiveUnlabeled.of([1] * 30 + [0] * 170, prior=0.4, scenario="case_control")],
+}
+
+
+@pytest.mark.slow
+def test_similar_pairs_and_a_prior_are_never_swapped_in_one_kind_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stack_module, "FEWEST_STEPS", 60)
+    monkeypatch.setattr(auto, "tree_families", lambda *_: [])
+    for seed in range(2):
+        x, labels = data(300, seed, prior=0.3)
+        same = np.repeat((labels[:200:2] == labels[1:200:2]).astype(float), 2)
+        marks, groups = np.r_[same, np.full(100, np.nan)], np.r_[np.arange(200) // 2, np.arange(100, 200)]
+        options = {"prior": float(labels[200:].mean())}
+        model = WeakClassifier(kind="similar_dissimilar_unlabeled", kind_options=options, random_state=seed)
+        assert (model.fit(x, marks, groups=groups).predict(x) == labels).mean() > 0.7
+
+
+@pytest.mark.parametrize("name", SEARCHED)
+def test_a_stated_prior_is_kept_by_predictions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stack_module, "FEWEST_STEPS", 10)
+    monkeypatch.setattr(auto, "tree_families", lambda *_: [])
+    weak, (x, _) = SEARCHED[name], data(300)
+    pairs = [np.arange(200).reshape(-1, 2).tolist(), [list(range(200, 300))]]
+    groups = pairs if len(weak) == 2 else [Groups.singles(200)]
+    known = WeakLabels(tuple(map(Groups.of, groups)), tuple(weak))
+    stated = stated_prior(known)
+    assert stated is not None
+    expected = {"pairs and a set": range(200, 300), "one training set": range(200), "two samples": range(30, 200)}
+    assert stated.rows.tolist() == list(expected[name])
+    found = auto.MixtureSearch(torch.tensor(x).float(), known, 0).run()
+    is_stated = np.isin(found.held_out.rows, stated.rows)
+    np.testing.assert_allclose(np.exp(found.held_out_log_probs[is_stated]).mean(0), stated.prior, atol=1e-4)
 
 
 @pytest.mark.filterwarnings("ignore:100.0% of the training instances")

@@ -18,6 +18,7 @@ from glws.data._learnable import check_learnable as check_learnable
 from glws.data._scaling import Scaling as Scaling
 from glws.data._scaling import scaled as scaled
 from glws.data._scaling import scaling_of as scaling_of
+from glws.data._sets import informative_sets as informative_sets
 from glws.data._sets import training_sets as training_sets
 from glws.data._split import not_held_out as not_held_out
 from glws.data._split import split as split

@@ -47,6 +47,19 @@ def training_sets(data: WeakDataset, accepted: Kinds = (), seed: int = 0) -> Set
     return of_all if _fits(of_all.data.weak, accepted) else by_default
 
 
+def informative_sets(data: WeakDataset, seed: int = 0) -> WeakDataset:
+    """The data with kinds in sets where their rows alone would tell less, as in `SimilarDissimilarUnlabeled`.
+
+    >>> from glws.kinds import SimilarDissimilarUnlabeled
+    >>> weak = SimilarDissimilarUnlabeled.of([1, -1, -1], prior=0.3)
+    >>> found = informative_sets(WeakDataset(torch.zeros(4, 1), Groups.of([[0, 1], [2], [3]]), weak))
+    >>> [kind.name for kind in found.weak]
+    ['pair_similarity', 'unlabeled']
+    """
+    chosen = [isinstance(weak, AbstractRowsInSets) and not weak.form_tells_all for weak in data.weak]
+    return _replaced(data, chosen, seed).data
+
+
 def _is_set_by_default(weak: AbstractSupervision) -> bool:
     return isinstance(weak, AbstractRowsInSets) and weak.trains_in_sets
 

@@ -36,6 +36,8 @@ class AbstractRowsInSets(AbstractSupervision):
     labeled, while the count of positives in a random set rules out no single row.
     """
 
+    form_tells_all: ClassVar[bool] = True
+    """Whether its form tells all that the parts tell; a prior of unlabeled rows may be in the parts only."""
     trains_in_sets: ClassVar[bool] = True
     """Whether parts are the default for networks; otherwise they are for methods that need them."""
 

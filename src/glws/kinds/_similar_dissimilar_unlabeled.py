@@ -43,6 +43,7 @@ class SimilarDissimilarUnlabeled(AbstractRowsInSets):
     options: ClassVar[tuple[str, ...]] = ("prior",)
     may_be_unknown: ClassVar[bool] = True
     takes_single_rows: ClassVar[bool] = True
+    form_tells_all: ClassVar[bool] = False
 
     same: Int[Tensor, "groups"]
     prior: float = field(metadata=SHARED)

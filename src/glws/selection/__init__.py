@@ -25,4 +25,6 @@ from glws.selection._mixture import mixture_weights as mixture_weights
 from glws.selection._resolved_priors import resolve_priors as resolve_priors
 from glws.selection._resolved_priors import with_estimated_priors as with_estimated_priors
 from glws.selection._sets import SetFacts as SetFacts
+from glws.selection._sets import StatedPrior as StatedPrior
 from glws.selection._sets import set_facts as set_facts
+from glws.selection._sets import stated_prior as stated_prior

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from glws._reprs import short_repr
 from glws.data import Groups
-from glws.kinds import AbstractSupervision, Labels, SoftLabels, Unlabeled, UnlabeledClasses
+from glws.kinds import AbstractSupervision, Labels, PositiveUnlabeled, SoftLabels, Unlabeled, UnlabeledClasses
 from glws.selection._likelihood import WeakLabels
 
 Array = NDArray[np.float64]
@@ -82,6 +82,41 @@ def set_facts(known: WeakLabels) -> SetFacts | None:
     )
     own = np.concatenate([one.rows for one in unlabeled])
     return SetFacts(facts, joint.sum(0) / joint.sum(), np.asarray(target / np.sum(target)), own)
+
+
+class StatedPrior(NamedTuple):
+    """Rows whose class prior is stated, and that prior."""
+
+    rows: Numbers
+    prior: Array
+
+    def __repr__(self) -> str:
+        return short_repr(self)
+
+
+def stated_prior(known: WeakLabels) -> StatedPrior | None:
+    """The rows of unlabeled sets and of positive-unlabeled data, and their class prior; None without such rows.
+
+    >>> from glws.kinds import PairSimilarity
+    >>> weak = (PairSimilarity.of([1]), Unlabeled.of([0.25]))
+    >>> found = stated_prior(WeakLabels((Groups.of([[0, 1]]), Groups.of([[1, 2, 3]])), weak))
+    >>> found.rows.tolist(), found.prior.tolist()
+    ([1, 2, 3], [0.75, 0.25])
+    """
+    found = [one for part in zip(*known, strict=True) for one in _stated(*part)]
+    if not found:
+        return None
+    total = np.sum([len(one.rows) * one.prior for one in found], 0)
+    return StatedPrior(np.unique(np.concatenate([one.rows for one in found])), total / total.sum())
+
+
+def _stated(groups: Groups, weak: AbstractSupervision) -> Iterator[_RowSet]:
+    if isinstance(weak, PositiveUnlabeled) and weak.prior is not None:
+        rows, labeled = groups.indices.numpy(), weak.labeled.cpu().numpy()
+        is_population = np.ones(len(rows), bool) if weak.scenario == "single_training_set" else ~labeled
+        yield _RowSet(rows[is_population], np.array([1 - weak.prior, weak.prior]), False)
+    else:
+        yield from (one for one in _sets_of(groups, weak) if not one.is_labeled)
 
 
 def _sets_of(groups: Groups, weak: AbstractSupervision) -> Iterator[_RowSet]:

@@ -24,6 +24,7 @@ from glws.selection import (
     posterior_of_rows,
     set_facts,
     split_sets,
+    stated_prior,
     weak_fit,
     with_mean,
 )
@@ -126,7 +127,7 @@ class MixtureSearch:
     """
 
     def __init__(self, rows: Float[Tensor, "rows features"], known: WeakLabels, seed: int) -> None:
-        self.facts = set_facts(known)
+        self.facts, self.stated = set_facts(known), stated_prior(known)
         self.known = split_sets(known if self.facts is None else self.facts.known, SET_SIZE, seed)
         self.seed = seed
         self.rows = rows.float()
@@ -269,6 +270,9 @@ class MixtureSearch:
             calibration = calibration.shifted(self.facts.shift)
             is_target = np.isin(self.held_out.rows, self.facts.rows)
             calibration = calibration.shifted(with_mean(calibration(mixed[is_target]), self.facts.target))
+        elif self.stated is not None:
+            is_stated = np.isin(self.held_out.rows, self.stated.rows)
+            calibration = calibration.shifted(with_mean(calibration(mixed[is_stated]), self.stated.prior))
         best = max(members, key=lambda member: float(member.fits.sum()))
         candidates = [
             Candidate(member.name, float(member.fits.mean()), _standard_error(member.fits, best.fits), float(weight))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from glws._seeds import derived_generator
-from glws.data import NamedInstances, ShardInstances, WeakDataset, augment, instance_shape
+from glws.data import NamedInstances, ShardInstances, WeakDataset, augment, informative_sets, instance_shape
 from glws.data.augment import Views
 from glws.errors import CheckpointError, DataError
 from glws.inference import waiting_for_kernels
@@ -147,7 +147,7 @@ class MixtureTraining:
 
     def _search(self) -> MixtureSearch:
         """The search on all rows, in the plain view."""
-        data = self.noise.applied(self.source)
+        data = informative_sets(self.noise.applied(self.source), self.config.seed)
         pieces = torch.split(torch.arange(len(data.instances)), AT_ONCE)
         rows = [self.views.plain(data.instances.take(piece).float().cpu(), torch.Generator()) for piece in pieces]
         return MixtureSearch(torch.cat(rows), WeakLabels(tuple(data.groups), tuple(data.weak)), self.config.seed)
