@@ -52,13 +52,13 @@ def run(folder: Path, seeds: Sequence[int], only: str | None, results: Path, say
             except FileNotFoundError as error:
                 say(f"{name}: left out, {error.filename} is not there")
                 break
-            line = {"task": name, "seed": seed, "metric": problem.metric, **judged(problem, seed)}
+            line = {"task": name, "seed": seed, "metric": problem.metric, **searched(problem, seed)}
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
             say(f"{name}, seed {seed}: best {line['best']:.4f}, mixture {line['mixture']:.4f}")
 
 
-def judged(problem: Problem, seed: int) -> dict[str, Any]:
+def searched(problem: Problem, seed: int) -> dict[str, Any]:
     """All candidates of a search with their criteria and their test scores, and those of the mixture."""
     scaling = scaling_of(problem.rows, problem.rows[0], len(problem.rows))
     rows, test = (scaled(each, scaling).float() for each in (problem.rows, problem.test_rows))
