@@ -263,7 +263,7 @@ AROUND = [
     Mutant(
         "SGD without momentum",
         "training/_schedule.py",
-        "config.learning_rate, config.momentum, nesterov=nesterov,",
+        "config.rate, config.momentum, nesterov=nesterov,",
         "config.learning_rate,",
         ("tests/training/test_schedule.py",),
     ),

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.metrics import roc_auc_score
 
 from glws import WeakClassifier
-from glws.data import Groups
+from glws.data import Groups, WeakDataset
 from glws.kinds import Labels, PairSimilarity, PositiveUnlabeled, Proportions, Unlabeled
 from glws.selection import (
     WeakLabels,
@@ -22,8 +22,9 @@ from glws.selection import (
     weak_fit,
     with_mean,
 )
-from glws.training import StackOptions, stack_log_probs, train_stack
+from glws.training import StackOptions, fit, stack_log_probs, train_stack
 from glws.training import _mixture_search as auto
+from glws.training import _mixture_training as training_module
 from glws.training import _stack as stack_module
 from glws.training._bag_means import bag_means, fitted_to_means, has_bags
 from glws.training._mixture import class_order, squashed
@@ -254,3 +255,11 @@ def test_single_rows_and_pairs_that_say_nothing_have_no_bag_means() -> None:
     for known in (pairs, singles):
         soft = posterior_of_rows(np.full((40, 2), -np.log(2)), known)
         assert not has_bags(known, bag_means(torch.zeros(40, 3), known, soft)[1])
+
+
+def test_large_tables_get_one_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training_module, "MOST_VALUES", 100)
+    x, labels = data(26)
+    assert hasattr(WeakClassifier(random_state=0).fit(x, labels), "loss_curve_")
+    with pytest.raises(ValueError, match="chooses for rows of numbers in memory, at most 100 numbers; pass a model"):
+        fit(data=WeakDataset(torch.tensor(x).float(), Groups.singles(26), Labels.of(labels, 2)))

@@ -95,7 +95,7 @@ def test_what_cannot_be_chosen_is_said() -> None:
     ids = WeakDataset(torch.zeros(4, 3, dtype=torch.int64), [[0], [1]], Labels.of([0, 1], 2))
     assert not is_searchable(images)
     assert not is_searchable(ids)
-    with pytest.raises(DataError, match='model="auto" chooses for rows of numbers in memory; pass a model'):
+    with pytest.raises(DataError, match='model="auto" chooses for rows of numbers in memory, at most 33,554'):
         fit("auto", images)
     with pytest.raises(ConfigError, match="chooses by itself how to train; pass a model to choose method or training"):
         fit("auto", data(), config=TrainingConfig(epochs=3))

@@ -76,7 +76,7 @@ class WeakClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     `model="auto"`, the default, needs no choice. Linear models, small networks, forests and boosted trees are trained
     on folds of whole groups, with several weight decays, calibrated, and mixed by the likelihood of held-out weak
     labels (`candidates_`). A given class prior is kept by the predictions. With a `method`, a `base_estimator` or any
-    option of the training, "auto" means "mlp".
+    option of the training, and with more than 33 million numbers in X, "auto" means "mlp".
 
     With another `model` and no `base_estimator`, one network learns: "mlp", "linear", or any callable that gives a
     torch module for the shape of an instance and a number of classes. It is trained by `method` ("glws": EM on the

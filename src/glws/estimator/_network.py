@@ -24,7 +24,16 @@ from glws.evaluation import balanced_posterior
 from glws.experiment import Experiment
 from glws.methods import AbstractMethod, build_method
 from glws.models import build
-from glws.training import Fitted, LearnedNoise, Predictor, Selection, TrainingConfig, log_probs_of, shown_progress
+from glws.training import (
+    Fitted,
+    LearnedNoise,
+    Predictor,
+    Selection,
+    TrainingConfig,
+    is_searchable,
+    log_probs_of,
+    shown_progress,
+)
 
 Array = NDArray[np.float64]
 MakeModel = Callable[[Sequence[int], int], nn.Module]
@@ -78,8 +87,10 @@ class NetworkLearner:
         method = self._method()
         data = WeakDataset(rows_for_network(features, torch.float32), list(known.groups), list(known.weak))
         model: nn.Module | Literal["auto"] = "auto"
-        if not (isinstance(self.model, str) and self.model == AUTO):
-            model = self._made(instance_shape(data.instances)[0], len(known.classes), method)
+        is_auto = isinstance(self.model, str) and self.model == AUTO
+        if not is_auto or not is_searchable(data):
+            name = "mlp" if is_auto else self.model
+            model = self._made(name, instance_shape(data.instances)[0], len(known.classes), method)
         fitted = Experiment(data, model, method, self._config(method)).train(observer=shown_progress(self.verbose))
         _stop_or_keep(fitted)
         _tell_collapse(fitted)
@@ -97,17 +108,19 @@ class NetworkLearner:
         same = ONE_VIEW if self.method == "glws" else {}
         return build_method(self.method, {**same, **(self.method_options or {})})
 
-    def _made(self, num_features: int, num_classes: int, method: AbstractMethod) -> nn.Module:
-        if isinstance(self.model, str):
+    def _made(
+        self, model: str | nn.Module | MakeModel, num_features: int, num_classes: int, method: AbstractMethod
+    ) -> nn.Module:
+        if isinstance(model, str):
             generator = derived_generator("cpu", self.seed, "model")
-            recipe = method.recipe() if self.recipe is not None and self.model == "mlp" else None
+            recipe = method.recipe() if self.recipe is not None and model == "mlp" else None
             options = {**({} if recipe is None else recipe.model), **(self.model_options or {})}
-            return build(self.model, [num_features], num_classes, generator, **options)
-        if isinstance(self.model, nn.Module):
-            return deepcopy(self.model)
+            return build(model, [num_features], num_classes, generator, **options)
+        if isinstance(model, nn.Module):
+            return deepcopy(model)
         with torch.random.fork_rng([]):
             torch.manual_seed(derived_seed(self.seed, "model"))
-            made: Any = self.model([num_features], num_classes, **(self.model_options or {}))
+            made: Any = model([num_features], num_classes, **(self.model_options or {}))
         if not isinstance(made, nn.Module):
             raise ConfigError(f"`model` must give a torch module. Got a {type(made).__name__}.")
         return made

@@ -33,7 +33,7 @@ from glws.training._predictor import Predictor
 from glws.training._signals import StopSignals
 from glws.training._world import World
 
-MOST_VALUES = 1 << 27
+MOST_VALUES = 1 << 25
 """Tables of more numbers are not searched: one network is trained on them, batch by batch."""
 FREE = ("seed", "device", "save_every", "timeout", "deterministic", "on_impossible", "shares")
 """Options of the training that a search keeps; any other is about one network."""
@@ -79,7 +79,8 @@ class MixtureTraining:
     ) -> None:
         if not is_searchable(data):
             raise DataError(
-                'model="auto" chooses for rows of numbers in memory; pass a model, for instance glws.models.build(...)'
+                f'model="auto" chooses for rows of numbers in memory, at most {MOST_VALUES:,} numbers; pass a model, '
+                "for instance glws.models.build(...)"
             )
         chosen_device(config.device)  # it must be there, although the search runs on the CPU
         self.source, self.config = data, config
