@@ -264,7 +264,7 @@ AROUND = [
         "SGD without momentum",
         "training/_schedule.py",
         "config.rate, config.momentum, nesterov=nesterov,",
-        "config.learning_rate,",
+        "config.rate,",
         ("tests/training/test_schedule.py",),
     ),
     Mutant(
@@ -298,7 +298,7 @@ AROUND = [
     Mutant(
         "a final rate above the first makes the rate rise",
         "training/_schedule.py",
-        "min(config.final_learning_rate, config.learning_rate)",
+        "min(config.final_learning_rate, config.rate)",
         "config.final_learning_rate",
         ("tests/training/test_schedule.py",),
     ),
