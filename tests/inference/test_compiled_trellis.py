@@ -435,3 +435,22 @@ def test_a_new_automaton_in_the_place_of_one_that_is_gone_has_its_own_plan() -> 
     first, second = exactly(1), exactly(2)
     recent.find("same place", (first,), lambda: (np.zeros(1),))
     assert recent.find("same place", (second,), lambda: (np.ones(1),)) == (np.ones(1),)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_labels_that_known_ones_exclude_have_posterior_zero(dtype: torch.dtype) -> None:
+    """By evidence, not by the automaton: 47 = a + b, digit by digit, the digits of the sum being read as well."""
+    addition = Automaton.from_fold(
+        (0, 0),
+        lambda s, y: (s[0] + 1, s[1] + y) if s[0] < 2 else (0, s[1] // 10) if y == s[1] % 10 else None,
+        lambda s: s == (0, 0),
+        10,
+    )
+    log_probs = torch.randn(20, 6, 10, generator=torch.Generator().manual_seed(0)).to(dtype).log_softmax(-1)
+    log_probs[:, 2] = torch.where(torch.arange(10) == 7, 0.0, -torch.inf)
+    log_probs[:, 5] = torch.where(torch.arange(10) == 4, 0.0, -torch.inf)
+    lengths, index = torch.full((20,), 6), torch.zeros(20).long()
+    _, marginals = compiled_posterior(log_probs, lengths, [addition], index)
+    _, oracle = trellis_posterior(log_probs.double(), lengths, build([addition], index))
+    assert torch.equal(marginals > 0, oracle > 0)
+    torch.testing.assert_close(marginals.double(), oracle, rtol=0, atol=1e-5)
