@@ -144,13 +144,26 @@ def _folders_made(folder: Path) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """An open file that takes the place of `path` when the body has written all of it; `write_bytes` of any length."""
+    with _writing(path), _folders_made(path.parent), _replacing(path) as file:
+        yield file
+
+
 def _replace(path: Path, content: bytes) -> None:
+    with _replacing(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
     if path.is_dir():
         raise IsADirectoryError(None, "it is a folder")
     partial = path.with_name(f".{path.name[:40]}-{secrets.token_hex(6)}{PARTIAL}")
     try:
         with partial.open("xb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial, path)

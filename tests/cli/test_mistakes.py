@@ -145,7 +145,6 @@ USES: dict[str, tuple[list[str], str]] = {
     "a folder without a run": (["folder"], "folder holds no run"),
     "half a run": (["half"], "half is not finished; resume it"),
     "no such data": (["done", "gone.yaml"], "gone.yaml: there is no such file"),
-    "a table itself": (["done", "bags.csv"], "bags.csv is a table by itself"),
     "data of other classes": (["done", "others.yaml"], "trained for the classes benign, malignant, the data has good"),
     "fewer features": (["done", "fewer.yaml"], "the network was trained on 2 features, found 1"),
     "a sick table": (["done", "nan.yaml"], "must be a finite number"),

@@ -3,54 +3,88 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from glws.cli._failures import UsageError
-from glws.cli._paths import AllowCode, check_description
+from glws.cli._paths import TABLES, AllowCode, check_description
+
+if TYPE_CHECKING:
+    from glws.experiment import FinishedRun, Question
+    from glws.experiment._answering import Command
+    from glws.experiment._finished_run import Source
 
 FORMATS = (".parquet", ".csv")
 SHOWN_CLASSES = 3
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")]
 Data = Annotated[
-    Path | None, typer.Argument(metavar="DATA", help="The YAML that describes the data. Default: what it trained on.")
+    Path | None,
+    typer.Argument(
+        metavar="DATA",
+        help="The YAML that describes the data, or a table with the columns of the one it trained on. "
+        "Default: what it trained on.",
+    ),
 ]
-Out = Annotated[Path, typer.Option(metavar="FILE", help="Where to write: .parquet or .csv.")]
+Out = Annotated[
+    Path,
+    typer.Option(
+        metavar="FILE|FOLDER",
+        help="Where to write: .parquet or .csv, or a folder of parts, which goes on where it was interrupted.",
+    ),
+]
 
 
 def predict(run: Run, data: Data = None, out: Out = Path("predictions.parquet"), allow_code: AllowCode = False) -> None:
     """Predict the class of every instance. The data needs no weak labels."""
-    _check(run, data, out)
-    from glws.experiment import FinishedRun
-
-    write_columns(FinishedRun.open(run, allow_code).predict(data, allow_code, _warn), out)
+    _answer("predict", run, data, out, allow_code)
 
 
 def label(run: Run, data: Data = None, out: Out = Path("labels.parquet"), allow_code: AllowCode = False) -> None:
     """Write the posterior label of every instance, given the network and the weak label of its group."""
-    _check(run, data, out)
-    from glws.experiment import FinishedRun
-
-    columns = FinishedRun.open(run, allow_code).label(data, allow_code, _warn)
-    write_columns(columns, out)
-    unlabeled = int((columns["label"] == "").sum())
-    if unlabeled:
+    question = _answer("label", run, data, out, allow_code)
+    if question.notes.unlabeled:
         typer.echo(
-            f"{unlabeled:,} of them without a label: the weak labels of their groups are impossible under the network"
+            f"{question.notes.unlabeled:,} of them without a label: the weak labels of their groups are impossible "
+            "under the network"
         )
 
 
+def _answer(command: Command, run: Path, data: Path | None, out: Path, allow_code: bool) -> Question:
+    _check(run, data, out)
+    from glws.cli._progress import watching_rows
+    from glws.experiment import FinishedRun, Question
+
+    opened = FinishedRun.open(run, allow_code)
+    with watching_rows() as progress:
+        question = Question(opened, command, _described(opened, data), out, _warn, progress)
+        written = question.answer()
+    typer.echo(f"wrote {written.rows:,} rows to {out}: {_listed(list(written.columns))}")
+    return question
+
+
+def _described(run: FinishedRun, data: Path | None) -> Source:
+    """The description of the data: a table is described as the one that the run was trained on."""
+    if data is None or data.suffix.lower() not in TABLES:
+        return data
+    known = run.labeler().description
+    if known is None:
+        check_description(data)
+    return {**(known or {}), "data": str(data.resolve())}
+
+
 def _check(run: Path, data: Path | None, out: Path) -> None:
-    if out.suffix not in FORMATS:
-        raise UsageError(f"--out must end in {' or '.join(FORMATS)}, found {str(out)!r}")
-    if out.is_dir():
+    if out.suffix not in ("", *FORMATS):
+        raise UsageError(f"--out must end in {' or '.join(FORMATS)}, or be a folder, found {str(out)!r}")
+    if out.suffix and out.is_dir():
         raise UsageError(f"--out {out}: it is a folder")
     if not run.is_dir():
         raise UsageError(f"{run}: there is no such run folder")
-    if data is not None:
+    if data is not None and data.suffix.lower() not in TABLES:
         check_description(data)
+    if data is not None and not data.is_file():
+        raise UsageError(f"{data}: there is no such file")
 
 
 def _warn(line: str) -> None:
@@ -59,21 +93,12 @@ def _warn(line: str) -> None:
 
 def write_columns(columns: dict[str, Any], out: Path) -> None:
     """Writes a table and says so."""
-    import io
-
     import pyarrow
-    from pyarrow import csv, parquet
 
-    from glws._files import write_bytes
+    from glws.experiment import write_answers
 
-    table = pyarrow.table(columns)
-    content = io.BytesIO()
-    if out.suffix == ".parquet":
-        parquet.write_table(table, content)
-    else:
-        csv.write_csv(table, content)
-    write_bytes(out, content.getvalue())
-    typer.echo(f"wrote {table.num_rows:,} rows to {out}: {_listed(list(columns))}")
+    rows, _ = write_answers(out, [pyarrow.table(columns)])
+    typer.echo(f"wrote {rows:,} rows to {out}: {_listed(list(columns))}")
 
 
 def _listed(names: list[str]) -> str:

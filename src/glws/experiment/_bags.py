@@ -16,7 +16,7 @@ from glws.evaluation import BagCalibration
 from glws.experiment._data import ExperimentData
 from glws.kinds import BagRule
 from glws.report import Section
-from glws.training import Evaluation, Predictor, RunFolder, bag_rule_of
+from glws.training import Evaluation, Predictions, Predictor, RunFolder, bag_rule_of
 
 BAGS = "bags"
 """Where a run stores its rule for bags."""
@@ -45,25 +45,41 @@ class BagReading:
         found: Any = run.read_json(BAGS)
         if not isinstance(found, Mapping) or not isinstance(found.get("rule"), Mapping):
             raise RunError(f"{run.path}: {BAGS}.json has no rule for bags")
+        return cls.from_dict(found)
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> BagReading:
+        """From what `as_dict` gave."""
         known = found.get("calibration")
         scale = None if known is None else BagCalibration(float(known["slope"]), float(known["offset"]))
         return cls(BagRule.from_dict(found["rule"]), scale)
 
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        scale = None if self.calibration is None else asdict(self.calibration)
+        return {"rule": self.rule.as_dict(), "calibration": scale}
+
     def store(self, run: RunFolder) -> None:
         """Writes it into the run folder."""
-        scale = None if self.calibration is None else asdict(self.calibration)
-        run.write_json(BAGS, {"rule": self.rule.as_dict(), "calibration": scale})
+        run.write_json(BAGS, self.as_dict())
 
-    def log_odds(self, predict: Predictor, instances: Instances, groups: Groups) -> Tensor:
-        """The log-odds of each question for each bag, recalibrated if possible."""
-        odds = predict.bag_log_odds(instances, groups, self.rule)
+    def log_odds(
+        self, predict: Predictor, instances: Instances, groups: Groups, known: Predictions | None = None
+    ) -> Tensor:
+        """The log-odds of each question for each bag, recalibrated if possible; from predictions that are `known`."""
+        odds = predict.bag_log_odds(instances, groups, self.rule, known)
         return odds if self.calibration is None else self.calibration(odds)
 
     def columns(
-        self, predict: Predictor, instances: Instances, groups: Groups, classes: Sequence[str]
+        self,
+        predict: Predictor,
+        instances: Instances,
+        groups: Groups,
+        classes: Sequence[str],
+        known: Predictions | None = None,
     ) -> dict[str, Any]:
         """For each bag `group_label`, what it is, and `group_p(...)`, the probability of each answer."""
-        odds = self.log_odds(predict, instances, groups)
+        odds = self.log_odds(predict, instances, groups, known)
         return {f"{GROUP}label": self.labels(odds, classes), **self._probabilities(odds, classes)}
 
     def labels(self, odds: Tensor, classes: Sequence[str]) -> Any:

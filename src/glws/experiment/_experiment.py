@@ -17,6 +17,7 @@ from glws._files import write_text
 from glws._reprs import short_repr
 from glws.data import Schema, WeakDataset, check_learnable, training_sets
 from glws.data.augment import Views
+from glws.data.tables import plain_description
 from glws.errors import RunError
 from glws.experiment._bags import BagReading
 from glws.experiment._config import ExperimentConfig, NamedConfig, config_of
@@ -24,7 +25,14 @@ from glws.experiment._content import run_content, store_content, store_input
 from glws.experiment._data import ExperimentData, experiment_data, own_part, with_noise
 from glws.experiment._model import MIXTURE, experiment_model, is_left_to_us, published_model
 from glws.experiment._provenance import OnRead, as_facts, keep_hashes, refusing, stored_hashes, warning
-from glws.experiment._tables import Columns, label_columns, prediction_columns
+from glws.experiment._tables import (
+    Approximations,
+    AskedRows,
+    Columns,
+    as_columns,
+    label_table,
+    prediction_table,
+)
 from glws.methods import AbstractMethod, build_method, default_method
 from glws.report import RunContent, page
 from glws.selection import names_are_identified
@@ -47,6 +55,8 @@ SCALING = "scaling"
 """Where a run stores the mean and the spread of its features."""
 SCHEMA = "schema"
 """Where a run stores the types and the encodings of its columns."""
+DESCRIPTION = "description"
+"""Where a run stores what the columns of its table are."""
 REPORT = "report.html"
 """The page of a run, in its folder."""
 
@@ -223,14 +233,14 @@ class Experiment:
     def predict(self) -> Columns:
         """For each instance its class and the probability of every class, as `glws predict` writes them."""
         data = self.data
-        whole, bags = data.whole, self._bags
-        return prediction_columns(
-            self.predictor, whole.instances, whole.groups, data.rows, data.classes, data.ids, bags
-        )
+        return as_columns(prediction_table(self.predictor, AskedRows.of_data(data), data.classes, self._bags))
 
     def label(self, report: Report = silent) -> Columns:
         """For each instance of each group its posterior given the weak label, as `glws label` writes them."""
-        return label_columns(self.predictor, with_noise(self.data, self.fitted.noise), report, self._bags)
+        data = with_noise(self.data, self.fitted.noise)
+        table = label_table(self.predictor, AskedRows.of_data(data), data.classes, self._bags)
+        Approximations().add(table).report(report)
+        return as_columns(table)
 
     @property
     def _bags(self) -> BagReading | None:
@@ -294,6 +304,8 @@ class Experiment:
             run.write_tensors(SCALING, self.data.scaling)
         if self.data.schema is not None and not (run.path / f"{SCHEMA}.json").exists():
             run.write_json(SCHEMA, self.data.schema.as_dict())
+        if self.config.data.table is not None and not (run.path / f"{DESCRIPTION}.json").exists():
+            run.write_json(DESCRIPTION, plain_description(self.config.data.table))
 
 
 def _training(

@@ -2,42 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-from torch import Tensor, nn
+from torch import Tensor
 
 from glws._aliases import Report, silent
 from glws._reprs import short_repr
-from glws.data import Schema, augment, instance_shape, read_table
-from glws.data.augment import AUGMENTATIONS
-from glws.data.tables import read_description
+from glws.data import Schema, Table, read_description, read_table
+from glws.data.tables import plain_description
 from glws.errors import CheckpointError, DataError, RunError
 from glws.experiment._bags import BagReading
 from glws.experiment._config import DataConfig, ExperimentConfig, config_of
 from glws.experiment._content import CONTENT, INPUT, stored_content
-from glws.experiment._data import ExperimentData, check_same_columns, experiment_data, with_noise
-from glws.experiment._experiment import SCALING, has_scaling, stored_schema
+from glws.experiment._data import ExperimentData, experiment_data, with_noise
+from glws.experiment._experiment import DESCRIPTION, SCALING, has_scaling, stored_schema
 from glws.experiment._group_answer import GroupAnswer, group_answer
-from glws.experiment._model import MIXTURE, experiment_model
+from glws.experiment._labeler import Labeler, views_of
 from glws.experiment._provenance import OnRead, warning
-from glws.experiment._tables import Columns, label_columns, prediction_columns
+from glws.experiment._tables import Approximations, AskedRows, Columns, as_columns, prediction_table
 from glws.methods import State, build_method
 from glws.report import RunContent
-from glws.training import (
-    CHECKPOINTS,
-    Mixture,
-    Predictor,
-    RunFolder,
-    chosen_device,
-    latest,
-    learned_counts,
-    ready,
-    trained_weights,
-)
+from glws.training import CHECKPOINTS, LearnedNoise, RunFolder, latest, learned_counts, trained_weights
+
+Source = Path | Mapping[str, Any] | None
+"""A description of data; None for those that a run was trained on."""
 
 
 class FinishedRun(NamedTuple):
@@ -51,6 +42,7 @@ class FinishedRun(NamedTuple):
     classes: tuple[str, ...]
     scaling: dict[str, Tensor] | None
     schema: Schema | None = None
+    allow_code: bool = False
 
     @classmethod
     def open(cls, folder: Path, allow_code: bool = False) -> FinishedRun:
@@ -65,43 +57,95 @@ class FinishedRun(NamedTuple):
             raise RunError(f"{folder}: expected the classes in {CONTENT}.json, found {type(classes).__name__}")
         scaling = run.read_tensors(SCALING) if has_scaling(run) else None
         names, schema = tuple(str(name) for name in classes), stored_schema(run)
-        return cls(run, config_of(run.config, allow_code), names, scaling, schema)
+        return cls(run, config_of(run.config, allow_code), names, scaling, schema, allow_code)
 
     def predict(self, table: Path | None = None, allow_code: bool = False, report: Report = silent) -> Columns:
-        """For each instance its class and the probability of every class (`prediction_columns`).
+        """For each instance its class and the probability of every class (`prediction_table`).
 
         `table` describes the instances; it needs no weak labels, and those the run was trained on need not be there any
         more. Without one the run's own data are taken.
         """
-        bags = BagReading.stored(self.run)
-        if table is None:
-            data = self.data(None, allow_code, report)
-            bags = bags or BagReading.of(data.whole)
-            instances, groups, rows = data.whole.instances, list(data.whole.groups), data.rows
-            ids = data.ids
-        else:
-            found = read_table(table, allow_code=allow_code, schema=self.schema)
-            self.on_read(report)(str(table), found.data_hash())
-            check_same_columns(found, self.schema, f"{self.run.path} was trained on")
-            self.check(found.classes, found.feature_names)
-            ids = found.ids
-            instances, rows = found.instances(self.scaling), np.argsort(np.argsort(found.row_numbers))
-            groups = found.groups()
-        predictor = self.predictor(instance_shape(instances), allow_code, report)
-        return prediction_columns(predictor, instances, groups, rows, self.classes, ids, bags)
+        return as_columns(self.predict_table(self.labeler(None, report, allow_code), table, report))
 
     def label(self, table: Path | None = None, allow_code: bool = False, report: Report = silent) -> Columns:
-        """For each instance of each group its posterior given its weak label (`label_columns`).
+        """For each instance of each group its posterior given its weak label (`label_table`).
 
         `table` describes other data with weak labels; without one the run's own are taken.
         """
-        if table is not None and not read_description(table).blocks:
+        found = self.label_table(self.labeler(None, report, allow_code), table, report)
+        Approximations().add(found).report(report)
+        return as_columns(found)
+
+    def predict_table(self, labeler: Labeler, table: Source, report: Report) -> Any:
+        """The predictions for all instances at once, as a table of pyarrow."""
+        found = self.table(table, labeler, report)
+        if found is not None:
+            return labeler.predict_table(found)
+        data = self.data(None, labeler.allow_code, report)
+        asked = AskedRows.of_data(data)
+        return prediction_table(labeler.predictor(data.input_shape), asked, self.classes, labeler.bags)
+
+    def label_table(self, labeler: Labeler, table: Source, report: Report) -> Any:
+        """The labels of all groups at once, as a table of pyarrow."""
+        if isinstance(table, Path) and not read_description(table).blocks:
             raise DataError(f"{table}: it describes no weak labels; glws predict does without them")
-        data = self.data(table, allow_code, report)
-        self.check(data.classes, data.feature_names)
-        data = with_noise(data, learned_counts(self.run))
-        bags = BagReading.stored(self.run) or BagReading.of(data.whole)
-        return label_columns(self.predictor(data.input_shape, allow_code, report), data, report, bags)
+        found = self.table(table, labeler, report)
+        if found is not None:
+            return labeler.label_table(found)
+        data = with_noise(self.data(None, labeler.allow_code, report), LearnedNoise(labeler.noise))
+        return labeler.answer(AskedRows.of_data(data), labeler.bags or BagReading.of(data.whole))
+
+    def table(self, table: Source, labeler: Labeler, report: Report) -> Table | None:
+        """The table that is described, or that the run was trained on; None for a run on a published data set."""
+        described = table or self.config.data.table
+        if described is None:
+            return None
+        found = read_table(described, allow_code=labeler.allow_code, schema=self.schema)
+        self.on_read(report)(str(described), found.data_hash())
+        return found
+
+    def labeler(
+        self,
+        description: str | Path | Mapping[str, Any] | None = None,
+        report: Report = silent,
+        allow_code: bool | None = None,
+    ) -> Labeler:
+        """All it takes to answer, in one object."""
+        run, allowed = self.run, self.allow_code if allow_code is None else allow_code
+        method = build_method(self.config.method.name, self.config.method.options, allowed)
+        weights = _weights(run, report)
+        modules = trained_weights(run, silent, of_modules=True) if method.predicts_groups else {}
+        return Labeler(
+            source=str(run.path),
+            config=self.config,
+            classes=self.classes,
+            features=self._features,
+            schema=self.schema,
+            bags=BagReading.stored(run),
+            description=self._description(description),
+            weights=weights,
+            modules=modules,
+            state=trained_state(run),
+            scaling=self.scaling,
+            noise=learned_counts(run).counts,
+            allow_code=allowed,
+        )
+
+    @property
+    def _features(self) -> tuple[str, ...]:
+        stored = self.run.read_json(INPUT) if (self.run.path / f"{INPUT}.json").exists() else {}
+        known: Any = stored.get("features") if isinstance(stored, dict) else None
+        return tuple(known or ())
+
+    def _description(self, given: str | Path | Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        """What is given, else what the run has stored; of an earlier version, the file that it was trained on."""
+        if given is not None:
+            return plain_description(given)
+        if (self.run.path / f"{DESCRIPTION}.json").exists():
+            stored = self.run.read_json(DESCRIPTION)
+            return stored if isinstance(stored, dict) else None
+        table = self.config.data.table
+        return plain_description(table) if table is not None and Path(table).is_file() else None
 
     def explain(
         self,
@@ -111,11 +155,11 @@ class FinishedRun(NamedTuple):
         report: Report = silent,
     ) -> GroupAnswer:
         """Everything about one group of its own data or of another table: predictions, posterior, what decided."""
-        data = self.data(table, allow_code, report)
-        self.check(data.classes, data.feature_names)
-        data = with_noise(data, learned_counts(self.run))
-        bags = BagReading.stored(self.run) or BagReading.of(data.whole)
-        return group_answer(data, self.predictor(data.input_shape, allow_code, report), group, bags)
+        data, labeler = self.data(table, allow_code, report), self.labeler(None, report, allow_code)
+        labeler.check_names(data.classes, data.feature_names)
+        data = with_noise(data, LearnedNoise(labeler.noise))
+        bags = labeler.bags or BagReading.of(data.whole)
+        return group_answer(data, labeler.predictor(data.input_shape), group, bags)
 
     def report(self) -> RunContent:
         """What its page shows."""
@@ -128,60 +172,23 @@ class FinishedRun(NamedTuple):
         return experiment_data(self.data_config(table), seed, self.scaling, on_read=on_read, allow_code=allow_code,
                                schema=schema)  # fmt: skip
 
-    @property
-    def views(self) -> str:
-        """The name of the views that the network knows."""
-        wanted, source = self.config.data.views, self.config.data.source
-        return wanted if wanted != "auto" else source if source in AUGMENTATIONS else "tables"
-
     def data_config(self, table: Path | None) -> DataConfig:
         """How to read all groups of its own data, or of another table as if it had been trained on."""
         asked = replace(self.config.data, held_out=0.0, test=None)
         if table is None:
             return asked
-        return replace(asked, table=str(table), source=None, views=self.views, standardize=self.scaling is not None)
+        return replace(
+            asked, table=str(table), source=None, views=views_of(self.config), standardize=self.scaling is not None
+        )
+
+    def is_own(self, table: str | Path) -> bool:
+        """Whether the run was trained on the table of this description."""
+        own = self.config.data.table
+        return own is not None and Path(own).resolve() == Path(table).resolve()
 
     def on_read(self, report: Report) -> OnRead:
         """Reports it when a table that the run was trained on has changed since."""
         return warning(self.run, self.config.data, "the answers are about the data as it is now", report)
-
-    def check(self, classes: tuple[str, ...], features: Sequence[str] = ()) -> None:
-        """Raises `RunError` for data of other classes or features."""
-        if classes != self.classes:
-            wanted, found = ", ".join(self.classes), ", ".join(classes)
-            raise RunError(f"{self.run.path} was trained for the classes {wanted}, the data has {found}")
-        stored = self.run.read_json(INPUT) if (self.run.path / f"{INPUT}.json").exists() else {}
-        known: Any = stored.get("features") if isinstance(stored, dict) else None
-        for wanted, found in zip(known or (), features, strict=False):
-            if wanted != found:
-                raise RunError(f"{self.run.path} was trained with the feature {wanted} where the data has {found}")
-
-    def predictor(self, shape: Sequence[int], allow_code: bool, report: Report) -> Predictor:
-        """The network for instances of this shape, as the method reads it."""
-        training = self.config.training
-        model = self._model(shape, allow_code, report)
-        method = build_method(self.config.method.name, self.config.method.options, allow_code)
-        state = trained_state(self.run)
-        device = chosen_device("cpu" if training.device == "cpu" else "auto")  # perhaps not where it was trained
-        modules = nn.ModuleDict()
-        if method.predicts_groups:
-            modules = method.restored_modules(trained_weights(self.run, lambda line: None, of_modules=True))
-        model, modules = ready(model, training, device).eval(), ready(modules, training, device).eval()
-        return Predictor(model, training, device, augment.views(self.views), method, state, modules)
-
-    def _model(self, shape: Sequence[int], allow_code: bool, report: Report) -> nn.Module:
-        weights = _weights(self.run, report)
-        try:
-            if self.config.model.name == MIXTURE:
-                return Mixture.of_tensors(weights)
-            seed = self.config.training.seed
-            model = experiment_model(self.config.model, shape, len(self.classes), seed, allow_code)
-            model.load_state_dict(weights)
-            return model
-        except (RuntimeError, KeyError) as error:
-            reason = " ".join(str(error).split())[:200]
-            where = f"{self.run.path}: its network is not one for instances of shape {list(shape)}"
-            raise RunError(f"{where}: {reason}") from error
 
 
 def _weights(run: RunFolder, report: Report) -> dict[str, Tensor]:

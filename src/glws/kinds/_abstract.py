@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, fields
 from functools import cache
 from typing import Any, ClassVar, TypeVar
@@ -86,6 +86,11 @@ class AbstractSupervision(ABC):
         Options are plain values as YAML gives them. It may be another class, where one word stands for several.
         """
         raise DataError(f"{cls.__name__} cannot be read from columns: it does not define from_columns")
+
+    @classmethod
+    def depends_on_all(cls, options: Mapping[str, Any]) -> bool:
+        """Whether `from_columns` learns from all groups together, so that a part of them would be read differently."""
+        return False
 
     @classmethod
     def weaken(cls, *given: Any, **options: Any) -> tuple[Any, AbstractSupervision]:

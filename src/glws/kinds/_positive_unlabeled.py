@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, get_args
 
@@ -111,6 +111,11 @@ class PositiveUnlabeled(AbstractRowsInSets, AbstractTableKind):
         marks = torch.zeros_like(true)
         marks[places[torch.randperm(len(places), generator=generator)[:num_labeled]]] = True
         return cls.of(marks, prior)
+
+    @classmethod
+    def depends_on_all(cls, options: Mapping[str, Any]) -> bool:
+        """True: the prior of unlabeled rows follows from how many rows are labeled."""
+        return True
 
     @classmethod
     def from_columns(cls, request: KindRequest) -> PositiveUnlabeled:

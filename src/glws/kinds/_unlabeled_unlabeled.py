@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -58,6 +58,11 @@ class UnlabeledUnlabeled(AbstractRowsInSets, AbstractTableKind):
         if not min(sizes):
             raise DataError(f"both sets need rows, found {sizes[0]} and {sizes[1]}")
         return cls(found, (values[0], values[1]), sizes)
+
+    @classmethod
+    def depends_on_all(cls, options: Mapping[str, Any]) -> bool:
+        """True: each set must be there, and its size counts."""
+        return True
 
     @classmethod
     def from_columns(cls, request: KindRequest) -> UnlabeledUnlabeled:

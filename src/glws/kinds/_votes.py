@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -125,6 +125,11 @@ class Votes(AbstractTableKind, LearnsNoise):
         items, sources, labels = np.asarray(items), np.asarray(sources), np.asarray(labels)
         number = len(source_names) if source_names is not None else int(sources.max(initial=-1)) + 1
         return cls._of_packed(arrays.of_long(items, sources, labels, num_items, number, num_classes), source_names)
+
+    @classmethod
+    def depends_on_all(cls, options: Mapping[str, Any]) -> bool:
+        """Unless `accuracy` is given: the sources are learned from all votes."""
+        return "accuracy" not in options
 
     @classmethod
     def from_columns(cls, request: KindRequest) -> Votes:

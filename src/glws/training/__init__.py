@@ -10,10 +10,12 @@ from glws.training._devices import chosen_device as chosen_device
 from glws.training._evaluate import Evaluation as Evaluation
 from glws.training._evaluate import Labeled as Labeled
 from glws.training._evaluate import Predict as Predict
+from glws.training._evaluate import Predictions as Predictions
 from glws.training._evaluate import bag_log_odds_of as bag_log_odds_of
 from glws.training._evaluate import bag_rule_of as bag_rule_of
 from glws.training._evaluate import log_probs_of as log_probs_of
 from glws.training._evaluate import posteriors as posteriors
+from glws.training._evaluate import posteriors_given as posteriors_given
 from glws.training._guard import in_short as in_short
 from glws.training._guard import weakly_identified as weakly_identified
 from glws.training._loop import Fitted as Fitted

@@ -157,14 +157,21 @@ def posteriors(data: WeakDataset, predict: Predict) -> Iterator[tuple[int, Tenso
     The posterior of an instance is the same in a group and in votes on it (`united_posteriors`).
     """
     if is_shared(data.weak):
-        yield from united_posteriors(data, Predictions.of_members(data, predict))
+        yield from posteriors_given(data, Predictions.of_members(data, predict))
     else:
-        yield from posteriors_of(data, lambda numbers: _predicted(data, numbers, predict))
+        yield from posteriors_of(data, lambda table: _predicted(data, table, predict))
+
+
+def posteriors_given(data: WeakDataset, known: Predictions) -> Iterator[tuple[int, Tensor, Tensor, Posterior]]:
+    """The same by predictions for all instances of the groups."""
+    yield from (united_posteriors if is_shared(data.weak) else posteriors_of)(data, known)
 
 
 @torch.no_grad()
-def _predicted(data: WeakDataset, numbers: Tensor, predict: Predict) -> Tensor:
-    return torch.cat([predict(data.instances.take(piece)).cpu() for piece in torch.split(numbers, AT_ONCE)])
+def _predicted(data: WeakDataset, table: Tensor, predict: Predict) -> Tensor:
+    numbers, rows = torch.unique(table, return_inverse=True)
+    found = [predict(data.instances.take(piece)).cpu() for piece in torch.split(numbers, AT_ONCE)]
+    return torch.cat(found)[rows.view_as(table)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,9 +195,15 @@ class Predictions:
         members = torch.unique(torch.cat([groups.indices for groups in data.groups]))
         return cls(members, _in_pieces(data.instances, predict, members).cpu())
 
-    def __call__(self, numbers: Int[Tensor, "chosen"]) -> Float[Tensor, "chosen classes"]:
+    @classmethod
+    def of_all(cls, instances: Instances, predict: Predict, world: World | None = None) -> Predictions:
+        """Those for all instances."""
+        return cls(torch.arange(len(instances)), log_probs_of(instances, predict, world))
+
+    def __call__(self, numbers: Int[Tensor, "*chosen"]) -> Float[Tensor, "*chosen classes"]:
         """The rows of these instances, which must be among its own."""
-        return self.log_probs[torch.searchsorted(self.numbers, numbers)]
+        is_all = len(self.numbers) == 0 or int(self.numbers[-1]) == len(self.numbers) - 1
+        return self.log_probs[numbers if is_all else torch.searchsorted(self.numbers, numbers)]
 
 
 @dataclass(frozen=True, eq=False)

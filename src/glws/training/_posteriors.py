@@ -56,7 +56,7 @@ def _joint_log_probs(whole: WeakDataset, log_probs: Callable[[Tensor], Tensor]) 
 def posteriors_of(
     data: WeakDataset, log_probs: Callable[[Tensor], Tensor]
 ) -> Iterator[tuple[int, Tensor, Tensor, Posterior]]:
-    """The same from a function that gives the predictions for sorted instance numbers, such as `Predictions`."""
+    """The same from a function that gives the predictions for instance numbers, such as `Predictions`."""
     for kind, groups in enumerate(data.groups):
         for chosen in pieces(groups.lengths):
             yield kind, chosen, *_posterior(data, kind, chosen, log_probs)
@@ -68,9 +68,8 @@ def _posterior(
     data: WeakDataset, kind: int, chosen: Tensor, log_probs: Callable[[Tensor], Tensor]
 ) -> tuple[Tensor, Posterior]:
     table, lengths = data.groups[kind].padded(chosen)
-    numbers, rows = torch.unique(table, return_inverse=True)
     evidence = None if data.evidence is None else data.evidence[table]
-    return table, data.weak[kind][chosen].infer(log_probs(numbers)[rows.view_as(table)], lengths, evidence)
+    return table, data.weak[kind][chosen].infer(log_probs(table), lengths, evidence)
 
 
 def pieces(lengths: Int[Tensor, "groups"]) -> Iterator[Int[Tensor, "some"]]:

@@ -43,14 +43,19 @@ class AbstractArrayFile(AbstractTableFile):
 
     def row_batches(self, names: Sequence[str]) -> Iterator[RowBatch]:
         """Slices of the arrays."""
+        yield from self.part(names, 0, None)
+
+    def part(self, names: Sequence[str], first: int, last: int | None) -> Iterator[RowBatch]:
+        """The same for the rows from `first` up to `last`, or to the end."""
         decoded, wanted = DecodedSize(self.path), dict.fromkeys((*names, *([self.group] if self.group else ())))
         arrays = {name: self.array(name, decoded) for name in wanted}
         self.num_rows = self._count_rows(arrays)
         for name, array in arrays.items():
             if len(array) < self.num_rows:
                 decoded.add(f"{name}, repeated for each row,", _size((self.num_rows, *array.shape[1:]), array.dtype))
-        for start in range(0, self.num_rows, ROWS_AT_ONCE):
-            stop = min(start + ROWS_AT_ONCE, self.num_rows)
+        end = self.num_rows if last is None else min(last, self.num_rows)
+        for start in range(first, end, ROWS_AT_ONCE):
+            stop = min(start + ROWS_AT_ONCE, end)
             groups = arrays[self.group][start:stop] if self.group else None
             cells = {name: self._cells(name, arrays[name], start, stop, groups) for name in names}
             yield RowBatch(str(self.path), "row", np.arange(start, stop), cells)

@@ -83,6 +83,11 @@ class BlockReader:
                 self._numbers = with_single_rows(*self._numbers)
         return self._numbers[0]
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no row has a group."""
+        return not len(self.numbers()) or int(self.numbers().max()) < 0
+
     def _all_missing(self) -> NDArray[np.bool_]:
         masks = [stack.result() for stack in self.is_missing.values()]
         return np.logical_and.reduce(masks) if masks else np.zeros(1, bool)

@@ -43,6 +43,10 @@ class Cells:
         """Which cells are empty."""
         return self._missing
 
+    def rows(self, chosen: slice) -> Cells:
+        """Some consecutive rows."""
+        return Cells(self.values[chosen], self.missing[chosen])
+
     @property
     def is_numeric(self) -> bool:
         """Whether the values are numbers already."""
@@ -90,24 +94,29 @@ class TextCells(Cells):
     """
 
     def __init__(self, column: Any, decimal: str = ".") -> None:
-        self._column = column if decimal == "." else _with_points(column, decimal)
+        self.column = column if decimal == "." else _with_points(column, decimal)
 
     @cached_property
     def _numbers(self) -> NDArray[np.float64] | None:
         """All cells as numbers; None if one is empty, or is a number only to Python, such as "+3" or "1_000"."""
-        return _cast(self._column)
+        return _cast(self.column)
 
     @cached_property
     def values(self) -> NDArray[Any]:
         """The texts."""
-        return np.asarray(self._column.to_numpy(zero_copy_only=False), object)
+        return np.asarray(self.column.to_numpy(zero_copy_only=False), object)
 
     @cached_property
     def missing(self) -> NDArray[np.bool_]:
         """The cells with nothing but spaces; none where all are numbers."""
         if self._numbers is not None or all(map(str.strip, self.values)):
-            return np.zeros(len(self._column), bool)
+            return np.zeros(len(self.column), bool)
         return np.array([not cell.strip() for cell in self.values], bool)
+
+    def rows(self, chosen: slice) -> TextCells:
+        """Some consecutive rows; texts that are numbers have a point already."""
+        start, stop, _ = chosen.indices(len(self.column))
+        return TextCells(self.column.slice(start, stop - start))
 
     @property
     def is_numeric(self) -> bool:
@@ -124,17 +133,28 @@ class TextCells(Cells):
 
     @cached_property
     def _trimmed(self) -> Any:
-        return _without_marks(self._column)
+        return _without_marks(self.column)
 
 
 @dataclass(frozen=True, eq=False)
 class RowBatch:
-    """Consecutive rows: their numbers as a person sees them, and the columns that were asked for."""
+    """Consecutive rows: their numbers as a person sees them, and the columns that were asked for.
+
+    `places` are their places in the file, the first row being 0, where rows were rearranged (None: they follow on).
+    """
 
     file: str
     unit: str
     rows: NDArray[np.int64]
     cells: dict[str, Cells]
+    places: NDArray[np.int64] | None = None
+
+    def part(self, first: int, last: int) -> RowBatch:
+        """The rows from `first` up to `last`."""
+        chosen = slice(first, last)
+        cells = {name: column.rows(chosen) for name, column in self.cells.items()}
+        places = None if self.places is None else self.places[chosen]
+        return RowBatch(self.file, self.unit, self.rows[chosen], cells, places)
 
     def refuse(self, wrong: NDArray[np.bool_], message: Callable[[int], str]) -> None:
         """Raises `DataError` about the first row that is wrong, naming up to four others."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -87,6 +88,15 @@ def read_description(source: str | os.PathLike[str] | Mapping[str, Any]) -> Desc
         return _described(content, path.parent)
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
+
+
+def plain_description(source: str | os.PathLike[str] | Mapping[str, Any]) -> dict[str, Any]:
+    """A description as plain values that JSON holds; `read_description` reads them too."""
+    content = source if isinstance(source, Mapping) else read_yaml(Path(source))
+    if not isinstance(content, Mapping):
+        raise DataError(f"{source}: expected keys such as data, features and classes, found {type(content).__name__}")
+    found: dict[str, Any] = json.loads(json.dumps(content, default=str))
+    return found
 
 
 def read_yaml(path: Path) -> Any:

@@ -31,6 +31,13 @@ def is_frame(value: Any) -> bool:
     return is_table and (hasattr(value, "__arrow_c_stream__") or hasattr(value, "__dataframe__"))
 
 
+def column_names(frame: Any) -> list[str]:
+    """The names of the columns of a table in memory."""
+    if isinstance(frame, Mapping):
+        return list(frame)
+    return list(frame.schema.names if hasattr(frame, "num_rows") else frame.columns)  # pyarrow has columns of values
+
+
 def arrow_table(frame: Any) -> Any:
     """The same table in pyarrow; columns that have no type there are a `DataError`."""
     arrow = needed("pyarrow", "pyarrow", "reading a DataFrame")

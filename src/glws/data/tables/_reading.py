@@ -16,16 +16,25 @@ from glws._class_names import ClassNames, shown
 from glws._messages import hint
 from glws.data.sources._images import ImageFiles
 from glws.data.tables._array_files import HdfFile, NpzFile
+from glws.data.tables._arrow_file import ArrowFile
 from glws.data.tables._block_reading import BlockReader, with_sources
 from glws.data.tables._cells import Cells, RowBatch, rows_with_any
 from glws.data.tables._coding import coded_rows, coded_table, stacked
 from glws.data.tables._csv_file import CsvFile
 from glws.data.tables._description import Description, check_known, read_description
+from glws.data.tables._excel_file import excel_file
 from glws.data.tables._frames import FrameFile, arrow_table
 from glws.data.tables._grouping import members_of, rearrange_rows, sorting_order
-from glws.data.tables._hashing import BlockHasher, ColumnHasher, TableHash, block_end, description_hash
+from glws.data.tables._hashing import (
+    BlockHasher,
+    ColumnHasher,
+    DataHash,
+    TableHash,
+    block_end,
+    description_hash,
+)
+from glws.data.tables._ids import IdColumn
 from glws.data.tables._inference import MixedColumn, infer_schema, place_of
-from glws.data.tables._other_files import arrow_file, excel_file
 from glws.data.tables._parquet_file import ParquetFile
 from glws.data.tables._schema import Coded, Schema
 from glws.data.tables._shard import Shard, shard_bounds
@@ -136,7 +145,7 @@ def read_from(
     note = None
     about = replace(about, blocks=tuple(with_sources(block, file, allow_code) for block in about.blocks))
     if part is not None and about.image is None:
-        reading = _Reading(about, file, allow_code, schema)
+        reading = Reading(about, file, allow_code, schema)
         note = reading.reason_to_read_all(part[1])
         if note is None:
             return reading.part(*part)
@@ -148,9 +157,9 @@ def _whole(about: Description, file: AbstractTableFile, allow_code: bool, schema
     if schema is None and about.columns:
         schema = inferred_schema(about, file)
     try:
-        return _Reading(about, file, allow_code, schema).table()
+        return Reading(about, file, allow_code, schema).table()
     except NotNumbers:
-        return _Reading(about, file, allow_code, inferred_schema(about, file)).table()
+        return Reading(about, file, allow_code, inferred_schema(about, file)).table()
 
 
 def inferred_schema(about: Description, file: AbstractTableFile) -> Schema:
@@ -181,7 +190,7 @@ def open_table(about: Description) -> AbstractTableFile:
     if kind == "text":
         return CsvFile(path, about.separator, about.decimal)
     if kind == "arrow":
-        return arrow_file(path)
+        return ArrowFile(path)
     if kind == "excel":
         return excel_file(path)
     if kind == "parquet":
@@ -193,21 +202,28 @@ def open_table(about: Description) -> AbstractTableFile:
     raise DataError(f"{path}: known are files that end in {', '.join(FORMATS)}")
 
 
-class _Reading:
-    """One pass over a file."""
+class Reading:
+    """One pass over a file. Of a part of a file nothing is hashed, and kinds without a group in it are left out."""
 
     def __init__(
-        self, about: Description, file: AbstractTableFile, allow_code: bool = False, schema: Schema | None = None
+        self,
+        about: Description,
+        file: AbstractTableFile,
+        allow_code: bool = False,
+        schema: Schema | None = None,
+        is_part: bool = False,
+        whole_ids: Mapping[str, bool] | None = None,
     ) -> None:
-        self.about, self.file, self.classes = about, file, ClassNames(about.classes)
+        self.about, self.file, self.classes, self.is_part = about, file, ClassNames(about.classes), is_part
         self.blocks = [BlockReader(block, self.classes, file, allow_code) for block in about.blocks]
         self.schema = schema
         self.names = feature_columns(about, file) if schema is None else schema_columns(schema, file)
-        self.ids = {name: Stack(file.path, file.num_rows, object) for name in id_columns(about, schema, file)}
+        self.ids = {name: IdColumn((whole_ids or {}).get(name)) for name in id_columns(about, schema, file)}
         self.texts: list[Any] = []
         self.features = Stack(file.path, file.num_rows)
         self.labels = Stack(file.path, file.num_rows, np.int64)
         self.rows = Stack(file.path, file.num_rows, np.int64)
+        self.places: Stack | None = None
         self.known_hash, self.block_hash = ColumnHasher(), BlockHasher(file.num_rows)
         self.images: list[str] = []
         self.feature_names: tuple[str, ...] = ()
@@ -219,6 +235,16 @@ class _Reading:
             self._add_instances(row_batch)
             self._add_known(row_batch)
         return self._table(self._order())
+
+    def data_hash(self) -> DataHash:
+        """The hash of all rows, of which only one batch is in memory at a time."""
+        rows = 0
+        for row_batch in self.file.row_batches(list(dict.fromkeys([*self.names, *self._known()]))):
+            self.block_hash.add(self._matrix(row_batch))
+            self._hash_known(row_batch)
+            self.texts.clear()
+            rows += len(row_batch.rows)
+        return self._hash(rows).whole()
 
     def reason_to_read_all(self, size: int) -> str | None:
         """Why `part` is not available for so many processes; None if it is: then all but the features has been read."""
@@ -261,8 +287,10 @@ class _Reading:
             raise DataError(f"{self.file.path}: there are no rows")
         features = self._features(order)
         rows, labels = self._arranged(self.rows, order), self._arranged(self.labels, order)
-        blocks = tuple(block.result(order, rows, self.unit) for block in self.blocks)
-        texts, ids = stacked(self.texts), {name: self._arranged(stack, order) for name, stack in self.ids.items()}
+        blocks = tuple(
+            block.result(order, rows, self.unit) for block in self.blocks if not (self.is_part and block.is_empty)
+        )
+        texts = stacked(self.texts)
         return Table(
             path=str(self.file.path),
             unit=self.unit,
@@ -272,8 +300,9 @@ class _Reading:
             blocks=blocks,
             row_numbers=rows,
             hashed=self._hash(len(rows)),
+            own_places=None if self.places is None else self._arranged(self.places, order),
             labels=labels if self.about.label else None,
-            ids={name: id_values(values) for name, values in ids.items()},
+            ids={name: column.result(order) for name, column in self.ids.items()},
             schema=self.schema,
             texts=texts if texts is None or order is None else texts[order],
         )
@@ -292,10 +321,17 @@ class _Reading:
         if self.about.label:
             self.labels.add(row_batch.class_numbers(self.about.label, self.classes))
         self.rows.add(row_batch.rows)
-        for name, stack in self.ids.items():
-            stack.add(id_cells(row_batch.cells[name]))
+        if row_batch.places is not None:
+            self.places = self.places or Stack(self.file.path, self.file.num_rows, np.int64)
+            self.places.add(row_batch.places)
+        for name, column in self.ids.items():
+            column.add(row_batch.cells[name])
         for block in self.blocks:
             block.add(row_batch)
+        if not self.is_part:
+            self._hash_known(row_batch)
+
+    def _hash_known(self, row_batch: RowBatch) -> None:
         for name in self._known():
             self.known_hash.add(name, row_batch.cells[name].values)
             self.known_hash.add(f"{name} missing", row_batch.cells[name].missing)
@@ -309,7 +345,8 @@ class _Reading:
         else:
             rows = self._matrix(row_batch)
             self.features.add(rows)
-            self.block_hash.add(rows)
+            if not self.is_part:
+                self.block_hash.add(rows)
 
     def _matrix(self, row_batch: RowBatch) -> NDArray[np.floating[Any]]:
         if self.schema is not None:
@@ -326,7 +363,7 @@ class _Reading:
         """The coded matrix; texts are kept, and the cells that it does not show are hashed."""
         coded = coded_rows(schema, row_batch)
         self.texts += [] if coded.texts is None else [coded.texts]
-        for column in schema.features:
+        for column in () if self.is_part else schema.features:
             if column.type != "number" or column.encoder is not None:
                 self.known_hash.add_texts(column.name, row_batch.cells[column.name].text())
         return coded.matrix
@@ -423,25 +460,6 @@ def id_columns(about: Description, schema: Schema | None, file: AbstractTableFil
     """The columns that stand beside predictions and labels; those that were inferred may be missing from new rows."""
     inferred = () if schema is None else schema.ids
     return list(dict.fromkeys([*about.ids, *(name for name in inferred if name in file.columns)]))
-
-
-def id_cells(cells: Cells) -> NDArray[np.object_]:
-    """Ids as they are: whole numbers, or texts."""
-    found = np.empty(len(cells.missing), object)
-    is_whole = cells.is_numeric and cells.values.dtype.kind in "iu" and not cells.missing.any()
-    found[:] = cells.values.tolist() if is_whole else cells.text().fill_null("").to_pylist()
-    return found
-
-
-def id_values(values: NDArray[np.object_]) -> NDArray[Any]:
-    """Ids as whole numbers, if all of them are written like that, and as texts otherwise.
-
-    >>> id_values(np.array(["7", "12"], object)), id_values(np.array(["07", "12"], object)).tolist()
-    (array([ 7, 12]), ['07', '12'])
-    """
-    texts = [str(value) for value in values.tolist()]
-    is_whole = all(text.isdecimal() and len(text) < 19 and (text[0] != "0" or text == "0") for text in texts)
-    return np.array([int(text) for text in texts], np.int64) if is_whole else np.array(texts, object)
 
 
 def _image_paths(row_batch: RowBatch, column: str, folder: Path) -> list[str]:

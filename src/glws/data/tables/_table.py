@@ -91,6 +91,17 @@ class Table:
     ids: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     schema: Schema | None = None
     texts: Any = None
+    own_places: NDArray[np.int64] | None = None
+
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """The place of each row in the file, the first being 0; of a piece of a file the place in the piece.
+
+        Rows stand in the order of groups here, and a text file numbers them by lines, its header included.
+        """
+        if self.own_places is not None:
+            return self.own_places
+        return np.argsort(np.argsort(self.row_numbers, kind="stable"), kind="stable")
 
     def __len__(self) -> int:
         return len(self.row_numbers)

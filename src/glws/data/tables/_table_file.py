@@ -33,6 +33,17 @@ class AbstractTableFile(ABC):
     def row_batches(self, names: Sequence[str]) -> Iterator[RowBatch]:
         """The rows in order, a row_batch at a time, with the columns named."""
 
+    def part(self, names: Sequence[str], first: int, last: int) -> Iterator[RowBatch]:
+        """The same for the rows from `first` up to `last`; the rows before them may be read and passed over."""
+        start = 0
+        for row_batch in self.row_batches(names):
+            low, high = max(first - start, 0), min(last - start, len(row_batch.rows))
+            if high > low:
+                yield row_batch if high - low == len(row_batch.rows) else row_batch.part(low, high)
+            start += len(row_batch.rows)
+            if start >= last:
+                return
+
     def holds_numbers(self, names: Sequence[str]) -> bool:
         """Whether these columns surely are numbers without empty cells, as the file declares them."""
         return False

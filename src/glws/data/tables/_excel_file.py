@@ -1,4 +1,4 @@
-"""Arrow files and Excel sheets, read whole and served as tables in memory."""
+"""Excel sheets, read whole and served as tables in memory."""
 
 from __future__ import annotations
 
@@ -8,23 +8,11 @@ from typing import Any
 
 from glws._messages import one_line
 from glws._optional import needed
-from glws.data.tables._frames import FrameFile, of_columns, with_plain_texts
+from glws.data.tables._frames import FrameFile, of_columns
 from glws.data.tables._table_file import DecodedSize
 from glws.errors import DataError
 
 HEADER_ROWS = 1
-
-
-def arrow_file(path: Path) -> FrameFile:
-    """A table in the Arrow or Feather format. Rows are numbered from 0."""
-    arrow, feather = (needed(name, "pyarrow", "reading Arrow files") for name in ("pyarrow", "pyarrow.feather"))
-    try:
-        found = feather.read_table(path, memory_map=False, use_threads=False)
-        found.validate(full=True)
-    except (arrow.ArrowException, OSError, ValueError) as error:
-        raise DataError(f"{path}: cannot be read as Arrow ({one_line(error)})") from error
-    DecodedSize(path).add("its columns", found.nbytes)
-    return FrameFile(with_plain_texts(arrow, found), path)
 
 
 def excel_file(path: Path) -> FrameFile:

@@ -1,0 +1,142 @@
+"""Labels for a table of many rows: rows per second and peak memory of `glws label`, by rows and by format.
+
+A run is trained on 2,000 rows of 20 columns in groups of 10 with counts, then `glws label` writes a folder of parts for
+tables of generated rows. Each command is a process of its own, on one thread; its seconds include starting Python and
+importing, which "work" leaves out by subtracting those for a table of 2,000 rows. docs/scaling.md has the figures.
+
+python -m benchmarks.streams --rows 100000,1000000,10000000
+python -m benchmarks.streams --rows 1000000 --formats parquet,arrow,csv --orders grouped,shuffled
+python -m benchmarks.streams --rows 1000000 --command predict
+python -m benchmarks.streams --slides
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+from pyarrow import csv, parquet
+
+COLUMNS, GROUP, TRAINING_ROWS, AT_ONCE = 18, 10, 2_000, 1_000_000
+DESCRIPTION = """\
+data: {name}
+features: "f*"
+classes: [absent, present]
+group: bag
+kind: proportions
+weak: {{count: n}}
+"""
+RUN = """
+import resource, sys, time
+began = time.perf_counter()
+from glws.cli import run
+status = run(sys.argv[1:])
+print("measured", time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+sys.exit(status)
+"""
+
+
+def tables(rows: int, order: str) -> Iterator[pyarrow.Table]:
+    """The table a million rows at a time: groups of ten, whose rows are together or anywhere."""
+    rng = np.random.default_rng(rows)
+    for first in range(0, rows, AT_ONCE):
+        number = min(AT_ONCE, rows - first)
+        features = rng.normal(size=(number, COLUMNS)).astype(np.float32)
+        bags = np.arange(first, first + number) // GROUP
+        counts = np.repeat((features[:, 0] + features[:, 1] > 0).reshape(-1, GROUP).sum(1), GROUP)
+        if order == "shuffled":
+            places = rng.permutation(number)  # within a million rows
+            bags, counts, features = bags[places], counts[places], features[places]
+        columns = {f"f{place}": features[:, place] for place in range(COLUMNS)}
+        yield pyarrow.table({"bag": bags, "n": counts.astype(np.int64), **columns})
+
+
+def write(path: Path, rows: int, order: str = "grouped") -> None:
+    """A table in the format of the name."""
+    parts = tables(rows, order)
+    first = next(parts)
+    if path.suffix == ".parquet":
+        writer = parquet.ParquetWriter(path, first.schema, use_dictionary=["n"])
+    elif path.suffix == ".csv":
+        writer = csv.CSVWriter(path, first.schema)
+    else:
+        writer = pyarrow.ipc.new_file(path, first.schema)
+    with writer:
+        writer.write_table(first, 1 << 17) if path.suffix == ".parquet" else writer.write_table(first)
+        for part in parts:
+            writer.write_table(part, 1 << 17) if path.suffix == ".parquet" else writer.write_table(part)
+
+
+def measured(arguments: list[str], folder: Path) -> tuple[float, float, float]:
+    """Seconds and seconds of CPU of a command, and the peak of its memory in MiB."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, *arguments], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    _, seconds, peak = next(line for line in done.stdout.splitlines() if line.startswith("measured")).split()
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return float(seconds), cpu, int(peak) / 2**10
+
+
+def trained(folder: Path) -> None:
+    """A run of 100 epochs on a small table."""
+    write(folder / "small.parquet", TRAINING_ROWS)
+    (folder / "small.yaml").write_text(DESCRIPTION.format(name="small.parquet"))
+    measured(["train", "--data", "small.yaml", "--out", "run", "training.epochs=5", "data.held_out=0"], folder)
+
+
+def measure_tables(rows: list[int], formats: list[str], orders: list[str], command: str) -> None:
+    """A line for each table."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        trained(folder)
+        start, cpu_start, base = measured([command, "run", "small.yaml", "--out", "first"], folder)
+        print(f"start: {start:.1f} s ({cpu_start:.1f} of CPU), {base:,.0f} MiB")
+        for number in rows:
+            for ending in formats:
+                for order in orders:
+                    path = folder / f"big.{ending}"
+                    write(path, number, order)
+                    began = time.perf_counter()
+                    seconds, cpu, peak = measured([command, "run", path.name, "--out", "out"], folder)
+                    work, work_cpu = seconds - start, cpu - cpu_start
+                    print(
+                        f"{command} {number:>11,} rows, {ending:8s}{order:9s}: {seconds:6.1f} s ({cpu:.1f} of CPU), "
+                        f"work {number / work_cpu:>9,.0f} rows per second of CPU, {number / work:>9,.0f} rows/s, "
+                        f"{peak:6,.0f} MiB; {time.perf_counter() - began:.1f} s in all",
+                        flush=True,
+                    )
+                    path.unlink()
+                    subprocess.run(["rm", "-r", str(folder / "out")], check=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", default="100000,1000000")
+    parser.add_argument("--formats", default="parquet")
+    parser.add_argument("--orders", default="grouped")
+    parser.add_argument("--command", default="label", choices=["label", "predict"])
+    chosen = parser.parse_args()
+    measure_tables(
+        [int(part) for part in chosen.rows.split(",")],
+        chosen.formats.split(","),
+        chosen.orders.split(","),
+        chosen.command,
+    )
+
+
+if __name__ == "__main__":
+    main()
