@@ -16,6 +16,7 @@ from glws.kinds import UNKNOWN as UNKNOWN
 if TYPE_CHECKING:
     from glws.aggregates import ecological as ecological
     from glws.estimator import WeakClassifier as WeakClassifier
+    from glws.experiment import Labeler as Labeler
     from glws.selection import identify as identify
 
 
@@ -29,6 +30,10 @@ def __getattr__(name: str) -> Any:
         from glws.selection import identify
 
         return identify
+    if name == "Labeler":
+        from glws.experiment import Labeler
+
+        return Labeler
     if name == "WeakClassifier":
         from glws.estimator import WeakClassifier
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from glws._aliases import Report, silent
 from glws.data import Description, Table, read_description
-from glws.data.tables import TableStream, file_hash, open_stream
+from glws.data.tables import TableStream, description_hash, file_hash, open_stream
 from glws.errors import DataError, RunError
 from glws.experiment._finished_run import FinishedRun, Source
 from glws.experiment._labeler import Labeler
@@ -151,7 +151,8 @@ class Question:
             return write_answers(self.out, self._tables(labeler, stream))
         with PartFolder(self.out, 0).lock():
             data = about_file(stream.about.data, stream.pieces)
-            about = {"command": self.command, "run": labeler.digest, "data": data}
+            said = description_hash(stream.about, ())
+            about = {"command": self.command, "run": labeler.digest, "description": said, "data": data}
             parts = PartFolder.begin(self.out, len(stream.pieces), about)
             if not parts.is_finished:
                 self._write_parts(PieceWorker(labeler, self.command, stream, parts), run_pieces or one_by_one)

@@ -182,8 +182,8 @@ class Labeler:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all that answers depend on."""
-        state = self.__getstate__()
+        """SHA-256 of what the answers to a table depend on, wherever the run and the description are."""
+        state = replace(self, source="", description=None).__getstate__()
         return hashlib.sha256(state["facts"].encode() + state["tensors"]).hexdigest()
 
     def __getstate__(self) -> dict[str, Any]:

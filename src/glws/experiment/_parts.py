@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +15,8 @@ from glws.errors import RunError
 from glws.experiment._tables import with_plain_texts
 
 FORMAT = 1
-MANIFEST = "manifest.json"
+MANIFEST = "_manifest.json"
+"""Readers of folders of parquet pass over what begins with an underscore."""
 LARGEST = 1 << 26
 """Bytes of a manifest."""
 
@@ -29,16 +31,16 @@ class Written(NamedTuple):
 def write_answers(path: Path, tables: Iterable[Any]) -> Written:
     """Writes tables of pyarrow one below the other as a parquet or CSV file, which appears when it is complete."""
     rows, writer, columns = 0, None, tuple[str, ...]()
-    with replacing(path) as file:
+    with replacing(path) as file, ExitStack() as stack:
         for table in tables:
             plain = table if path.suffix == ".parquet" else with_plain_texts(table)
             if writer is None:
-                writer, columns = _writer(file, path.suffix, plain.schema), tuple(plain.column_names)
+                writer = stack.enter_context(_writer(file, path.suffix, plain.schema))
+                columns = tuple(plain.column_names)
             writer.write_table(plain)
             rows += plain.num_rows
         if writer is None:
             raise RunError(f"{path}: there is nothing to write")
-        writer.close()
     return Written(rows, columns)
 
 

@@ -103,7 +103,7 @@ def label_table(predict: Predictor, asked: AskedRows, classes: Sequence[str], ba
     tables = []
     for kind, answers in pieces.items():
         found = _Answers.joined(answers)
-        codes = best.codes[torch.searchsorted(known.numbers, torch.from_numpy(found.members)).numpy()]
+        codes = best.codes[known.places(torch.from_numpy(found.members)).numpy()]
         columns = _label_columns(asked, kind, found, classes)
         columns["prediction"] = _Words(codes, best.words)
         columns |= {name: _taken(column, found.groups) for name, column in of_groups.items()}

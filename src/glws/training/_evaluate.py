@@ -186,7 +186,7 @@ class Predictions:
     @classmethod
     def of_members(cls, data: WeakDataset, predict: Predict, world: World | None = None) -> Predictions:
         """Those for all instances of all groups, each instance once; all processes must ask together."""
-        members = torch.unique(torch.cat([groups.indices for groups in data.groups]))
+        members = _distinct(torch.cat([groups.indices for groups in data.groups]))
         return cls(members, log_probs_of(data.instances, predict, world, members))
 
     @classmethod
@@ -202,8 +202,17 @@ class Predictions:
 
     def __call__(self, numbers: Int[Tensor, "*chosen"]) -> Float[Tensor, "*chosen classes"]:
         """The rows of these instances, which must be among its own."""
+        return self.log_probs[self.places(numbers)]
+
+    def places(self, numbers: Int[Tensor, "*chosen"]) -> Int[Tensor, "*chosen"]:
+        """The places of these instances among its own."""
         is_all = len(self.numbers) == 0 or int(self.numbers[-1]) == len(self.numbers) - 1
-        return self.log_probs[numbers if is_all else torch.searchsorted(self.numbers, numbers)]
+        return numbers if is_all else torch.searchsorted(self.numbers, numbers)
+
+
+def _distinct(numbers: Tensor) -> Tensor:
+    """The distinct numbers in order, without sorting those that increase already."""
+    return numbers if bool((numbers[1:] > numbers[:-1]).all()) else torch.unique(numbers)
 
 
 @dataclass(frozen=True, eq=False)

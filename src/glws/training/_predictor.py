@@ -57,9 +57,10 @@ class Predictor:
         if isinstance(instances, Mapping):
             instances = Inputs(instances)
         seen = self.views.plain(instances.to(self.device), torch.Generator(self.device))
-        was_training = self.model.training
+        if not self.model.training:
+            return Forward(self.model, self.config, self.device, World())(seen)
         outputs = Forward(self.model.eval(), self.config, self.device, World())(seen)
-        self.model.train(was_training)
+        self.model.train()
         return outputs
 
     def group_probs(self, instances: Any, groups: Any) -> Float[Tensor, "groups classes"]:

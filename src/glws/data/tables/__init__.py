@@ -9,6 +9,7 @@ from glws.data.tables._encoded import schema_scaling as schema_scaling
 from glws.data.tables._frames import column_names as column_names
 from glws.data.tables._frames import is_frame as is_frame
 from glws.data.tables._hashing import DataHash as DataHash
+from glws.data.tables._hashing import description_hash as description_hash
 from glws.data.tables._reading import frame_features as frame_features
 from glws.data.tables._reading import read_table as read_table
 from glws.data.tables._reading import table as table

@@ -218,6 +218,8 @@ class Reading:
         self.blocks = [BlockReader(block, self.classes, file, allow_code) for block in about.blocks]
         self.schema = schema
         self.names = feature_columns(about, file) if schema is None else schema_columns(schema, file)
+        if schema is not None:
+            _check_used(about, file)
         self.ids = {name: IdColumn((whole_ids or {}).get(name)) for name in id_columns(about, schema, file)}
         self.texts: list[Any] = []
         self.features = Stack(file.path, file.num_rows)
@@ -388,10 +390,23 @@ class Reading:
 
 def feature_columns(about: Description, file: AbstractTableFile) -> tuple[str, ...]:
     """The feature columns, patterns replaced by what they match, in the order of the file; all columns are checked."""
-    used = {name for block in about.blocks for name in block.columns} | {about.label, about.image, *about.ids} - {None}
     try:
-        check_known([name for name in sorted(filter(None, used))], file.columns, "column")
+        used = _used_columns(about, file)
         return tuple(dict.fromkeys(name for wanted in about.features for name in _matching(wanted, file, used, about)))
+    except DataError as error:
+        raise DataError(f"{file.path}: {error}") from None
+
+
+def _used_columns(about: Description, file: AbstractTableFile) -> set[Any]:
+    """The columns that are used otherwise than as features; all of them must be in the file."""
+    used = {name for block in about.blocks for name in block.columns} | {about.label, about.image, *about.ids} - {None}
+    check_known([name for name in sorted(filter(None, used))], file.columns, "column")
+    return used
+
+
+def _check_used(about: Description, file: AbstractTableFile) -> None:
+    try:
+        _used_columns(about, file)
     except DataError as error:
         raise DataError(f"{file.path}: {error}") from None
 
@@ -442,7 +457,7 @@ def _holds_numbers(cells: Cells) -> bool:
 
 
 def schema_columns(schema: Schema, file: AbstractTableFile) -> tuple[str, ...]:
-    """The columns that the features of a schema are made of; all of them must be in the file."""
+    """The columns that the features of a schema are made of; all columns must be in the file."""
     names = tuple(column.name for column in schema.features)
     for name in names:
         if name not in file.columns:
