@@ -53,7 +53,7 @@ def label(run: Run, data: Data = None, out: Out = Path("labels.parquet"), allow_
 
 def _answer(command: Command, run: Path, data: Path | None, out: Path, allow_code: bool) -> Question:
     _check(run, data, out)
-    from glws.cli._progress import watching_rows
+    from glws.cli._rows_progress import watching_rows
     from glws.experiment import FinishedRun, Question
 
     opened = FinishedRun.open(run, allow_code)

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as RichProgress
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from glws.training._observer import Observer
-
-QUIET_SECONDS = 2.0
-"""Nothing is said about shorter work."""
 
 
 def watching(console: Console, measure: str = "accuracy") -> Observer:
@@ -45,7 +39,7 @@ class Bar(Observer):
     def __init__(self, console: Console, measure: str) -> None:
         columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         self._console, self._measure = console, measure
-        self._progress = RichProgress(*columns, TextColumn("{task.description}"), console=console, transient=True)
+        self._progress = Progress(*columns, TextColumn("{task.description}"), console=console, transient=True)
 
     def __enter__(self) -> Bar:
         self._progress.start()
@@ -92,26 +86,3 @@ class Lines(Observer):
     def warned(self, message: str) -> None:
         """A line."""
         self._console.print(f"warning: {message}", markup=False)
-
-
-@contextmanager
-def watching_rows() -> Iterator[Callable[[int, int, int], None]]:
-    """A bar for rows, or a line on stderr for each tenth of them, with an estimate of the time left."""
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    began, told = time.monotonic(), [0]
-
-    def line(before: int, done: int, total: int) -> None:
-        due, seconds = 10 * done // max(total, 1), time.monotonic() - began
-        if due > told[0] and seconds > QUIET_SECONDS and done < total:
-            told[0] = due
-            rate = (done - before) / seconds
-            left = f"{rate:,.0f} rows/s, {(total - done) / rate:,.0f} s left"
-            console.print(f"{done:,} of {total:,} rows, {left}", markup=False)
-
-    if not console.is_terminal:
-        yield line
-        return
-    columns = (TextColumn("rows"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with RichProgress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=None, visible=False)
-        yield lambda before, done, total: bar.update(task, completed=done, total=total, visible=True)
