@@ -12,8 +12,8 @@ from glws.cli import application, run
 
 COMMANDS = {
     "train": "CONFIG --data --kind --method --model --out --resume --changed-data --dry-run --allow-code",
-    "predict": "RUN DATA --out --allow-code",
-    "label": "RUN DATA --out --allow-code",
+    "predict": "RUN DATA --out --engine --address --workers --allow-code",
+    "label": "RUN DATA --out --engine --address --workers --allow-code",
     "report": "RUN --out",
     "explain": "TEXT --classes --length --probs --out --group --data --allow-code",
     "doctor": "DATA --json --allow-code",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -12,7 +13,7 @@ from glws.cli._paths import TABLES, AllowCode, check_description
 
 if TYPE_CHECKING:
     from glws.experiment import FinishedRun, Question
-    from glws.experiment._answering import Command
+    from glws.experiment._answering import Command, RunPieces
     from glws.experiment._finished_run import Source
 
 FORMATS = (".parquet", ".csv")
@@ -36,14 +37,40 @@ Out = Annotated[
 ]
 
 
-def predict(run: Run, data: Data = None, out: Out = Path("predictions.parquet"), allow_code: AllowCode = False) -> None:
+Engine = Annotated[
+    Literal["here", "ray"],
+    typer.Option(help="Where: in this process, or by the workers of a Ray cluster (needs --out FOLDER)."),
+]
+Address = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="The Ray cluster. Default: one on this machine alone.")
+]
+Workers = Annotated[int | None, typer.Option(metavar="N", min=1, help="At most so many workers. Default: the CPUs.")]
+
+
+def predict(
+    run: Run,
+    data: Data = None,
+    out: Out = Path("predictions.parquet"),
+    engine: Engine = "here",
+    address: Address = None,
+    workers: Workers = None,
+    allow_code: AllowCode = False,
+) -> None:
     """Predict the class of every instance. The data needs no weak labels."""
-    _answer("predict", run, data, out, allow_code)
+    _answer("predict", run, data, out, _engine(engine, address, workers), allow_code)
 
 
-def label(run: Run, data: Data = None, out: Out = Path("labels.parquet"), allow_code: AllowCode = False) -> None:
+def label(
+    run: Run,
+    data: Data = None,
+    out: Out = Path("labels.parquet"),
+    engine: Engine = "here",
+    address: Address = None,
+    workers: Workers = None,
+    allow_code: AllowCode = False,
+) -> None:
     """Write the posterior label of every instance, given the network and the weak label of its group."""
-    question = _answer("label", run, data, out, allow_code)
+    question = _answer("label", run, data, out, _engine(engine, address, workers), allow_code)
     if question.notes.unlabeled:
         typer.echo(
             f"{question.notes.unlabeled:,} of them without a label: the weak labels of their groups are impossible "
@@ -51,7 +78,27 @@ def label(run: Run, data: Data = None, out: Out = Path("labels.parquet"), allow_
         )
 
 
-def _answer(command: Command, run: Path, data: Path | None, out: Path, allow_code: bool) -> Question:
+def _engine(engine: str, address: str | None, workers: int | None) -> Callable[[], RunPieces | None]:
+    """Who answers the pieces, once the other arguments have been looked at."""
+    if engine == "here" and (address is not None or workers is not None):
+        raise UsageError("--address and --workers are for --engine ray")
+
+    def chosen() -> RunPieces | None:
+        from glws.experiment import on_ray
+
+        return on_ray(address, workers) if engine == "ray" else None
+
+    return chosen
+
+
+def _answer(
+    command: Command,
+    run: Path,
+    data: Path | None,
+    out: Path,
+    engine: Callable[[], RunPieces | None],
+    allow_code: bool,
+) -> Question:
     _check(run, data, out)
     from glws.cli._rows_progress import watching_rows
     from glws.experiment import FinishedRun, Question
@@ -59,7 +106,7 @@ def _answer(command: Command, run: Path, data: Path | None, out: Path, allow_cod
     opened = FinishedRun.open(run, allow_code)
     with watching_rows() as progress:
         question = Question(opened, command, _described(opened, data), out, _warn, progress)
-        written = question.answer()
+        written = question.answer(engine())
     typer.echo(f"wrote {written.rows:,} rows to {out}: {_listed(list(written.columns))}")
     return question
 

@@ -322,7 +322,7 @@ def _conclude(console: Console, experiment: Experiment, outcome: Outcome) -> Non
     lines += [f"learned noise of {each.describe()}" for each in experiment.fitted.noise.estimates[:SHOWN_NOISE]]
     if not experiment.names_are_identified:
         lines.append(NAMELESS)
-    lines += [f"warning: {warning}" for warning in outcome.warnings[-1:]]
+    lines += [f"warning: {warning}" for warning in dict.fromkeys(outcome.warnings)]
     lines.append(f"report: {outcome.report}")
     for line in lines:
         console.print(line, markup=False)

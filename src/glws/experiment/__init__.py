@@ -23,4 +23,5 @@ from glws.experiment._model import experiment_model as experiment_model
 from glws.experiment._model import usual_model as usual_model
 from glws.experiment._model import usual_views as usual_views
 from glws.experiment._parts import write_answers as write_answers
+from glws.experiment._ray import on_ray as on_ray
 from glws.experiment._words import learned_from as learned_from

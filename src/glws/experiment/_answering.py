@@ -51,6 +51,10 @@ class PieceWorker:
         return noted(self.command, Approximations(), found)
 
 
+RunPieces = Callable[[PieceWorker, Sequence[int]], Iterator[tuple[int, Approximations]]]
+"""Calls the worker with the number of each piece, in any order and anywhere; yields numbers and notes when done."""
+
+
 def answer(labeler: Labeler, command: Command, table: Table) -> Any | None:
     """The answers for a table, as a table of pyarrow; None without a group to label."""
     if command == "predict":
@@ -80,9 +84,7 @@ class Question:
     rows_in_piece: int | None = None
     notes: Approximations = field(default_factory=Approximations)
 
-    def answer(
-        self, run_pieces: Callable[[PieceWorker, Sequence[int]], Iterator[tuple[int, Approximations]]] | None = None
-    ) -> Written:
+    def answer(self, run_pieces: RunPieces | None = None) -> Written:
         """Writes all answers; `run_pieces` calls the worker for these numbers, by default here and one by one."""
         labeler = self.run.labeler(None, self.report)
         stream = self._stream(labeler)
@@ -144,7 +146,7 @@ class Question:
 
     # ------------------------------------------------------------ in pieces
 
-    def _streamed(self, labeler: Labeler, stream: TableStream, run_pieces: Any) -> Written:
+    def _streamed(self, labeler: Labeler, stream: TableStream, run_pieces: RunPieces | None) -> Written:
         if self._is_file:
             if run_pieces is not None:
                 raise RunError(f"{self.out}: a cluster writes a folder of parts; give --out a name without an ending")
@@ -166,7 +168,7 @@ class Question:
                 yield found
             self.progress(0, stream.pieces[number].last, stream.num_rows)
 
-    def _write_parts(self, worker: PieceWorker, run_pieces: Any) -> None:
+    def _write_parts(self, worker: PieceWorker, run_pieces: RunPieces) -> None:
         missing, pieces = worker.parts.missing, worker.stream.pieces
         before = worker.stream.num_rows - sum(pieces[number].last - pieces[number].first for number in missing)
         done = before
