@@ -37,7 +37,9 @@ def test_groups_that_spark_keeps_together_are_answered_as_by_one_process(
     spark = builder.config("spark.sql.shuffle.partitions", "2").config("spark.driver.memory", "512m").getOrCreate()
     try:
         rows, part = spark.read.parquet(str(tmp_path / "t.parquet")), sql.functions.expr("abs(hash(bag)) % 5")
-        found = rows.withColumn("part", part).groupBy("part").applyInPandas(labeler, SCHEMA).toPandas()
+        found = (
+            rows.withColumn("part", part).groupBy("part").applyInPandas(lambda part: labeler(part), SCHEMA).toPandas()
+        )
     finally:
         spark.stop()
     expected = labeler(parquet.read_table(tmp_path / "t.parquet"))
