@@ -100,7 +100,7 @@ def measured(arguments: list[str], folder: Path) -> tuple[float, float, float]:
 
 
 def trained(folder: Path, model: str) -> None:
-    """A run on a small table: what the network says does not matter here."""
+    """A run on a small table: its predictions do not matter here."""
     write(folder / "small.parquet", TRAINING_ROWS)
     (folder / "small.yaml").write_text(DESCRIPTION.format(name="small.parquet"))
     words = ["train", "--data", "small.yaml", "--out", "run", f"model.name={model}", "training.epochs=5"]

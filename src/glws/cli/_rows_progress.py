@@ -17,12 +17,12 @@ QUIET_SECONDS = 2.0
 def watching_rows() -> Iterator[Callable[[int, int, int], None]]:
     """A bar for rows, or a line on stderr for each tenth of them, with an estimate of the time left."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    began, told = time.monotonic(), [0]
+    began, shown = time.monotonic(), [0]
 
     def line(before: int, done: int, total: int) -> None:
         due, seconds = 10 * done // max(total, 1), time.monotonic() - began
-        if due > told[0] and seconds > QUIET_SECONDS and done < total:
-            told[0] = due
+        if due > shown[0] and seconds > QUIET_SECONDS and done < total:
+            shown[0] = due
             rate = (done - before) / seconds
             left = f"{rate:,.0f} rows/s, {(total - done) / rate:,.0f} s left"
             console.print(f"{done:,} of {total:,} rows, {left}", markup=False)
