@@ -485,10 +485,24 @@ AROUND = [
         ("tests/experiment/test_data.py",),
     ),
     Mutant(
+        "a piece of a table is cut within a group",
+        "data/tables/_stream.py",
+        "np.flatnonzero(np.logical_and.reduce(starts)) + row",
+        "np.arange(len(batch.rows)) + row",
+        ("tests/streams/test_stream.py",),
+    ),
+    Mutant(
+        "a part that is there is answered again",
+        "experiment/_parts.py",
+        "if part_name(number) not in there]",
+        "]",
+        ("tests/streams/test_stream.py",),
+    ),
+    Mutant(
         "features of another order are taken",
-        "experiment/_finished_run.py",
-        '            if wanted != found:\n                raise RunError(f"{self.run.path} was trained with',
-        '            if not found:\n                raise RunError(f"{self.run.path} was trained with',
+        "experiment/_labeler.py",
+        '            if wanted != found:\n                raise RunError(f"{self.source} was trained with',
+        '            if not found:\n                raise RunError(f"{self.source} was trained with',
         ("tests/experiment/test_finished_run.py",),
     ),
     Mutant(
