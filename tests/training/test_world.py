@@ -36,6 +36,9 @@ def test_two_processes_train_what_one_trains_and_checkpoints_move_between_them(t
     votes = found["1 votes"]
     assert votes[len(alone) :][-2:].sum() == pytest.approx(2 * 4 + 37)  # the instances of each class, with the prior
     assert (found["2 votes"] - votes).abs().max() <= 1e-12
+    assert (found["2 normed parts"] - found["1 normed"]).abs().max() <= 1e-12
+    assert (found["2 teacher"] - found["1 teacher"]).abs().max() <= 1e-12
+    assert (found["1 teacher"] - alone).abs().max() > 1e-3
     assert (found["2 float32"] - found["1 float32"]).abs().max() <= 1e-5
     assert 0 < (found["1 float32"] - alone).abs().max() < 1e-2
 

@@ -23,6 +23,8 @@ from glws.training import Labeled, RunFolder, Snapshots, TrainingConfig, World, 
 from glws.training._world import join_world, leave_world
 
 STEPS_PER_EPOCH = 5
+ENDS = {"normed parts": (0, 3, 37)}
+"""The first process has loaded a single bag: in most steps it has nothing to do."""
 
 
 def data(case: str = "") -> tuple[torch.Tensor, WeakDataset]:
@@ -53,7 +55,7 @@ def trained(world: World, steps: int, precision: str, folder: Path) -> list[floa
     sizes = (5, 2, 6)[: len(weak.weak)]
     config = TrainingConfig(epochs=steps // STEPS_PER_EPOCH, batch_size=sizes, precision=precision, clip=1.0,
                             learning_rate=0.02, schedule="constant", sync_batch_norm=True)  # type: ignore[arg-type]  # fmt: skip
-    is_normed = folder.name.endswith("normed")
+    is_normed = "normed" in folder.name
     if is_normed:
         weak = WeakDataset(x, torch.arange(36).view(12, 3), Proportions.of([number % 4 for number in range(12)]))
         config = replace(config, batch_size=3)
@@ -65,7 +67,9 @@ def trained(world: World, steps: int, precision: str, folder: Path) -> list[floa
     if not world.is_first:
         run = RunFolder.open(folder)
     with run:
-        fitted = fit(model, weak, GLWS(e_step="same"), config, test=test, world=world, snapshots=Snapshots(run, 1e9))
+        is_taught = folder.name.endswith("teacher")
+        method = GLWS(e_step="teacher", supervised=1.0) if is_taught else GLWS(e_step="same")
+        fitted = fit(model, weak, method, config, test=test, world=world, snapshots=Snapshots(run, 1e9))
     weights = torch.cat([weight.detach().double().reshape(-1) for weight in fitted.model.state_dict().values()])
     counts = [number for each in fitted.noise.counts.values() for number in each.tolist()]
     return [*weights.tolist(), float(fitted.history[-1]["loss"]), *counts]
@@ -118,8 +122,11 @@ def main(folder: Path) -> None:
             name = f"{size} {precision}"
             print(json.dumps([name, by(size, 50, precision, folder / name)]), flush=True)
     for size in (1, 2):
-        for what in ("noise", "votes", "normed"):
-            print(json.dumps([f"{size} {what}", by(size, 50, "float64", folder / f"{size} {what}")]), flush=True)
+        for what in ("noise", "votes", "normed", "teacher", "normed parts"):
+            print(
+                json.dumps([f"{size} {what}", by(size, 50, "float64", folder / f"{size} {what}", ENDS.get(what))]),
+                flush=True,
+            )
     for first, then in ((2, 1), (1, 2)):
         name = f"{first} then {then}"
         by(first, 25, "float64", folder / name, (0, 11, 37))
