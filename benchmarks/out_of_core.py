@@ -4,7 +4,7 @@
 
 A parquet file of 20 columns is written (row groups of 65,536 rows, removed afterwards), with bags of ten rows. An MLP
 trains for one epoch from the file (`glws.data.StoredInstances`) and from memory, each in a process of its own. Memory
-is the most that the process ever had, less what it had before it opened the data. The figures are in docs/scaling.md.
+is the most that the process ever had, less what it had before it opened the data. The figures are in docs/training.md.
 """
 
 from __future__ import annotations
