@@ -15,7 +15,7 @@ COMMANDS = {
     "predict": "RUN DATA --out --engine --address --workers --allow-code",
     "label": "RUN DATA --out --engine --address --workers --allow-code",
     "report": "RUN --out",
-    "explain": "TEXT --classes --length --probs --out --group --data --allow-code",
+    "explain": "TEXT --classes --length --probs --out --group --data --serve --allow-code",
     "doctor": "DATA --json --allow-code",
     "votes": "FILE --out --item --annotator --label --classes --form --abstentions --temper --ask",
     "ecological": "FILE --rows --columns --region --area --out --draws --seed",

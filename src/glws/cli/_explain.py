@@ -72,6 +72,9 @@ def explain(
     data: Annotated[
         Path | None, typer.Option(metavar="FILE", help="With --group: the YAML of other data than the run's own.")
     ] = None,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Open a page on this machine to edit the constraint and see its drawing.")
+    ] = False,
     allow_code: AllowCode = False,
 ) -> None:
     """Show what a constraint means: its automaton, how many labelings it allows, and the posterior of every label.
@@ -79,6 +82,14 @@ def explain(
     With --group, show one group of a finished run: predictions and posteriors of its instances, and what decided.
     """
     check_output(out)
+    if serve:
+        if group is not None or out is not None:
+            raise UsageError("--serve shows constraints; leave out --group and --out")
+        from glws.cli._playground import serve_page
+
+        shown = "" if probs else "4" if length is None else str(length)
+        serve_page({"text": text, "classes": classes, "length": shown, "probs": probs or ""})
+        return
     if group is not None:
         explain_group(Path(text), group, data, out, allow_code)
         return
@@ -86,6 +97,40 @@ def explain(
         raise UsageError(f"{text} is a folder; say which group of the run to explain: --group ID")
     if data is not None:
         raise UsageError("--data is for --group ID, which explains a group of a run")
+    found = explained(text, classes, length, probs)
+    if out is not None:
+        write_text(out, found.dot() if out.suffix.lower() == ".dot" else found.svg())
+    _print(found, out)
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A constraint, facts about it, and what it says about predictions."""
+
+    text: str
+    automaton: Automaton
+    length: int | None
+    names: list[str] | None
+    answer: Answer | None
+    facts: list[tuple[str, str]]
+
+    def dot(self) -> str:
+        """The automaton for Graphviz."""
+        return self.automaton.to_dot(self.names) + "\n"
+
+    def svg(self) -> str:
+        """The automaton, and the trellis with the posteriors where the length is known."""
+        from glws.automata import explain_svg
+
+        answer, length = self.answer, self.length
+        lines = [f"{name}: {value}" for name, value in self.facts if length is not None or name != "labelings"]
+        probs = None if answer is None else answer.probs
+        marginals = None if answer is None or not answer.is_possible else answer.marginals
+        return explain_svg(self.automaton, length, self.text, lines, self.names, marginals, probs)
+
+
+def explained(text: str, classes: str, length: int | None, probs: str | None) -> Explained:
+    """Compile a constraint, and answer it where predictions are given."""
     kinds = read_classes(classes)
     num_classes, names = (kinds, None) if isinstance(kinds, int) else (len(kinds), kinds)
     table = None if probs is None else read_probs(probs, num_classes)
@@ -95,10 +140,7 @@ def explain(
 
     automaton = constraint(text, kinds, length=agreed)
     answer = None if table is None else _answer(automaton, table)
-    facts = [*_facts(automaton, agreed), *_findings(answer, names)]
-    if out is not None:
-        write_text(out, _drawing(out, text, automaton, agreed, names, facts, answer))
-    _print(text, facts, answer, names, out)
+    return Explained(text, automaton, agreed, names, answer, [*_facts(automaton, agreed), *_findings(answer, names)])
 
 
 def _answer(automaton: Automaton, probs: FloatArray) -> Answer:
@@ -169,43 +211,23 @@ def _name(symbol: int, names: Sequence[str] | None) -> str:
     return str(symbol) if names is None else shortened(names[symbol], 24)
 
 
-def _drawing(
-    out: Path,
-    text: str,
-    automaton: Automaton,
-    length: int | None,
-    names: Sequence[str] | None,
-    facts: Sequence[tuple[str, str]],
-    answer: Answer | None,
-) -> str:
-    if out.suffix.lower() == ".dot":
-        return automaton.to_dot(names) + "\n"
-    from glws.automata import explain_svg
-
-    lines = [f"{name}: {value}" for name, value in facts if length is not None or name != "labelings"]
-    probs = None if answer is None else answer.probs
-    marginals = None if answer is None or not answer.is_possible else answer.marginals
-    return explain_svg(automaton, length, text, lines, names, marginals, probs)
-
-
 # The terminal
 
 
-def _print(
-    text: str, facts: Sequence[tuple[str, str]], answer: Answer | None, names: Sequence[str] | None, out: Path | None
-) -> None:
+def _print(found: Explained, out: Path | None) -> None:
     from rich.console import Console
     from rich.text import Text
 
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = 200  # a file or a pipe has no edge to wrap at
-    for name, value in [("constraint", text), *facts]:
+    answer = found.answer
+    for name, value in [("constraint", found.text), *found.facts]:
         style = "bold" if name == "constraint" else ""
         console.print(Text.assemble((name.ljust(13), "dim"), (value, style)), soft_wrap=True)
     if answer is not None and answer.is_possible and len(answer.probs):
         console.print()
-        console.print(_posterior_table(answer, names, console.width))
+        console.print(_posterior_table(answer, found.names, console.width))
     if out is not None:
         console.print(Text(f"\nwrote {out}"), soft_wrap=True)
 
