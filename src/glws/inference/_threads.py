@@ -30,11 +30,13 @@ def in_parallel(solve: Callable[[int, int], object], lengths: Integers) -> None:
     >>> in_parallel(lambda begin, end: print(begin, end), np.full(5, 20))
     0 5
     """
-    threads, number = torch.get_num_threads(), int(lengths.sum())
-    if len(lengths) == 1 or number < LEAST:
+    threads = torch.get_num_threads()
+    number = int(lengths.sum()) if len(lengths) > 1 else 0
+    pieces = 1 if number < LEAST else max(PIECES * threads if threads > 1 else 1, number // AT_ONCE)
+    if pieces == 1:
         solve(0, len(lengths))
         return
-    left = deque(_pieces(lengths, max(PIECES * threads if threads > 1 else 1, number // AT_ONCE)))
+    left = deque(_pieces(lengths, pieces))
     helpers = [_pool(threads - 1).submit(_take, left, solve) for _ in range(threads - 1)]
     _take(left, solve)
     for helper in helpers:

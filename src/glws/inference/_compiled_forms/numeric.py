@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from pathlib import Path
 from typing import Any
@@ -11,39 +10,31 @@ import numpy as np
 
 from glws.inference._closed import MODERATE
 from glws.inference._counts.compiled import numeric
-from glws.inference._counts.compiled.numeric import Integers, Vector, bits_of_float, float_of_bits, kernel
+from glws.inference._counts.compiled.numeric import (
+    DEEPEST,
+    LN2_HIGH,
+    LN2_LOW,
+    Integers,
+    Vector,
+    bits_of_float,
+    exp_above,
+    float_of_bits,
+    hash_of,
+    kernel,
+)
 
 Numbers = np.ndarray[Any, Any]
 
 LEAST, MOST = 1e-200, 1e200
 """A Z outside these may have lost digits: exponentials are not taken below exp(-600), nor above exp(MODERATE)."""
 
-_ROUNDER, _LOG2_E = 6755399441055744.0, 1.4426950408889634
 _MANTISSA, _ONE, _ROOT_TWO = (1 << 52) - 1, 1023 << 52, math.sqrt(2.0)
-_LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 
 
 @kernel
 def power(x: float) -> float:
     """exp(x), without a branch: 0 only for -inf, not below exp(-600), NaN above MODERATE."""
-    y = max(-600.0, x)
-    shifted = y * _LOG2_E + _ROUNDER
-    n = shifted - _ROUNDER
-    f = (y - n * _LN2_HIGH) - n * _LN2_LOW  # |f| <= ln(2) / 2, so the next term is below 5e-18
-    p = f * (1 / 6227020800) + 1 / 479001600
-    p = p * f + 1 / 39916800
-    p = p * f + 1 / 3628800
-    p = p * f + 1 / 362880
-    p = p * f + 1 / 40320
-    p = p * f + 1 / 5040
-    p = p * f + 1 / 720
-    p = p * f + 1 / 120
-    p = p * f + 1 / 24
-    p = p * f + 1 / 6
-    p = p * f + 1 / 2
-    p = p * f + 1
-    p = p * f + 1
-    result: float = float_of_bits((bits_of_float(shifted) + 1023) << 52) * p
+    result: float = exp_above(max(DEEPEST, x))
     result = 0.0 if x == -math.inf else result
     return result if x <= MODERATE else math.nan
 
@@ -66,7 +57,7 @@ def log(x: float) -> float:
     p = p * z + 1 / 7
     p = p * z + 1 / 5
     p = p * z + 1 / 3
-    result: float = n * _LN2_HIGH + (2.0 * s + (2.0 * s * z * p + n * _LN2_LOW))
+    result: float = n * LN2_HIGH + (2.0 * s + (2.0 * s * z * p + n * LN2_LOW))
     return result
 
 
@@ -114,5 +105,4 @@ def suitable_shift(logs: Numbers) -> float:
 
 def sources_fingerprint() -> str:
     """A hash of the sources; every entry kernel captures it, so that its disk cache follows edits."""
-    files = [*sorted(Path(__file__).parent.glob("*.py")), Path(numeric.__file__)]
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    return hash_of([*sorted(Path(__file__).parent.glob("*.py")), Path(numeric.__file__)])

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -27,10 +27,10 @@ Integers = np.ndarray[Any, np.dtype[np.int64]]
 # 1.5 * 2^52: adding it to a small float rounds that float to an integer, kept in the low bits of the sum.
 _ROUNDER = 6755399441055744.0
 _LOG2_E = 1.4426950408889634
-_LN2_HIGH = 0.6931471803691238
-_LN2_LOW = 1.9082149292705877e-10
+LN2_HIGH = 0.6931471803691238
+LN2_LOW = 1.9082149292705877e-10
 # exp(-600) = 1e-261 is negligible next to 1, and its square is a clean zero rather than a slow subnormal.
-_DEEPEST = -600.0
+DEEPEST = -600.0
 
 
 def _compile(function: Function, freedom: set[str], cache: bool = False) -> Function:
@@ -60,7 +60,11 @@ def sources_fingerprint() -> str:
     another file; values captured by a function are part of its cache key.
     """
     folder = Path(__file__).parent
-    files = [*sorted(folder.glob("*.py")), folder.parent / "thresholds.py"]
+    return hash_of([*sorted(folder.glob("*.py")), folder.parent / "thresholds.py"])
+
+
+def hash_of(files: Iterable[Path]) -> str:
+    """A hash of what is in these files."""
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
@@ -84,12 +88,11 @@ bits_of_float: Any = intrinsic(inspect.unwrap(_bits_of_float))
 
 
 @kernel
-def exp_minus_abs(x: float) -> float:
-    """exp(-|x|) to one unit in the last place, without a branch: 2^n times the Taylor series of the remainder."""
-    y = max(-abs(x), _DEEPEST)
+def exp_above(y: float) -> float:
+    """exp(y) of -600 <= y <= 700, without a branch: 2^n times the Taylor series of the remainder."""
     shifted = y * _LOG2_E + _ROUNDER
     n = shifted - _ROUNDER
-    f = (y - n * _LN2_HIGH) - n * _LN2_LOW  # |f| <= ln(2) / 2, so the next term is below 5e-18
+    f = (y - n * LN2_HIGH) - n * LN2_LOW  # |f| <= ln(2) / 2, so the next term is below 5e-18
     p = f * (1 / 6227020800) + 1 / 479001600
     p = p * f + 1 / 39916800
     p = p * f + 1 / 3628800
@@ -105,3 +108,9 @@ def exp_minus_abs(x: float) -> float:
     p = p * f + 1
     power: float = float_of_bits((bits_of_float(shifted) + 1023) << 52)  # 2^n: n moves into the exponent field
     return p * power
+
+
+@kernel
+def exp_minus_abs(x: float) -> float:
+    """exp(-|x|) to one unit in the last place, without a branch."""
+    return exp_above(max(-abs(x), DEEPEST))
