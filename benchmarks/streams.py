@@ -8,6 +8,7 @@ python -m benchmarks.streams --rows 100000,1000000,10000000
 python -m benchmarks.streams --rows 1000000 --formats parquet,arrow,csv --orders grouped,shuffled
 python -m benchmarks.streams --rows 1000000 --command predict
 python -m benchmarks.streams --rows 1000000 --model mlp
+python -m benchmarks.streams --rows 1000000 --bill --model mlp
 python -m benchmarks.streams --slides
 """
 
@@ -19,12 +20,18 @@ import resource
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pyarrow
 from pyarrow import csv, parquet
+
+from glws.data import read_description
+from glws.data.tables import open_stream
+from glws.experiment import FinishedRun, write_answers
+from glws.training import Predictions
 
 COLUMNS, GROUP, TRAINING_ROWS, AT_ONCE = 18, 10, 2_000, 1_000_000
 DESCRIPTION = """\
@@ -151,6 +158,42 @@ def measure_slides() -> None:
                 print(f"{command} {size:5s} slides: {seconds:.1f} s ({cpu:.1f} of CPU), {peak:,.0f} MiB", flush=True)
 
 
+def measure_bill(rows: int, model: str) -> None:
+    """Seconds of CPU for reading, the network, inference with the columns of the answer, and writing; and bytes."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        trained(folder, model)
+        write(folder / "big.parquet", rows)
+        opened = FinishedRun.open(folder / "run")
+        labeler, parts = opened.labeler(), folder / "out"
+        parts.mkdir()
+        about = read_description({**(labeler.description or {}), "data": str(folder / "big.parquet")})
+        stream = open_stream(about, opened.schema, folder / "scratch")
+        assert stream is not None, "a table of more than one piece"
+        seconds, pieces = dict.fromkeys(("read", "network", "answer", "write"), 0.0), iter(stream.tables([0]))
+        labeler.label_table(next(pieces)[1])  # kernels are compiled
+        pieces = iter(stream.tables(range(len(stream.pieces))))
+        for number in range(len(stream.pieces)):
+            marks = [time.process_time()]
+            table = next(pieces)[1]
+            marks.append(time.process_time())
+            Predictions.of_all(table.instances(labeler.scaling), labeler.predictor([COLUMNS]))
+            marks.append(time.process_time())
+            answers = labeler.label_table(table)
+            marks.append(time.process_time())
+            write_answers(parts / f"{number}.parquet", [answers])
+            marks.append(time.process_time())
+            for key, second, first in zip(seconds, marks[1:], marks, strict=False):
+                seconds[key] += second - first
+        seconds["answer"] -= seconds["network"]  # which it asks again
+        shown = ", ".join(f"{key} {1e6 * value / rows:.2f}" for key, value in seconds.items())
+        read, wrote = (folder / "big.parquet").stat().st_size, sum(path.stat().st_size for path in parts.iterdir())
+        print(
+            f"{model}: seconds of CPU for 1,000,000 rows: {shown}; "
+            f"{read / rows:.0f} bytes a row read, {wrote / rows:.0f} written"
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", default="100000,1000000")
@@ -159,7 +202,11 @@ def main() -> None:
     parser.add_argument("--command", default="label", choices=["label", "predict"])
     parser.add_argument("--model", default="linear", help="linear shows what reading, inference and writing cost")
     parser.add_argument("--slides", action="store_true", help="four slides of 30,000 patches of 256 numbers instead")
+    parser.add_argument("--bill", action="store_true", help="where the time goes, for the last number of rows")
     chosen = parser.parse_args()
+    if chosen.bill:
+        measure_bill(int(chosen.rows.split(",")[-1]), chosen.model)
+        return
     if chosen.slides:
         measure_slides()
         return

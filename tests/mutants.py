@@ -472,9 +472,9 @@ AROUND = [
     ),
     Mutant(
         "labels are written with the scaling of the new table",
-        "experiment/_finished_run.py",
-        "experiment_data(self.data_config(table), seed, self.scaling, on_read",
-        "experiment_data(self.data_config(table), seed, None, on_read",
+        "experiment/_labeler.py",
+        "table.dataset(check=True, scaling=self.scaling)",
+        "table.dataset(check=True, scaling=table.scaling())",
         ("tests/experiment/test_finished_run.py",),
     ),
     Mutant(
