@@ -7,7 +7,7 @@ A step of an MLP with 8,192 rows and steps of LeNet-5, by one process and by two
 shortest step, as other programs only add to it; "busy" is the processor time of the first process in its shortest step,
 which does not contain what it waits for other programs, nor for the other process. Bytes are those that one process
 hands over in a step: the gradients, and everything else. "rows" is the way of methods whose loss is not a sum over
-groups: each process computes the loss of the whole batch. The figures are in docs/training.md.
+groups: each process computes the loss of the whole batch. The figures are in docs/scaling.md.
 """
 
 from __future__ import annotations
