@@ -239,6 +239,15 @@ class Automaton:
         return resolved.trim() if resolved.is_weighted or not resolved.is_deterministic else resolved.minimize()
 
     @cached_property
+    def by_arcs(self) -> Automaton:
+        """Its paths as labelings: arc i reads symbol i and has weight 1. Inference over it gives posteriors of arcs."""
+        arcs = len(self.sources)
+        table = Table.of(
+            max(arcs, 1), (self.sources, np.arange(arcs), self.targets, None), self.log_start, self.log_final
+        )
+        return Automaton.from_table(table, sum_paths=True)
+
+    @cached_property
     def count_weights(self) -> structure.CountWeights | None:
         """The weights of a count, if A(y) depends only on the number of labels among some symbols; else None."""
         return structure.count_weights(self)

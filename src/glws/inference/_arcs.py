@@ -11,14 +11,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from glws.automata import Automaton
 from glws.errors import DataError
+from glws.inference._automata_form import Automata, by_trellis
 from glws.inference._padding import padding_mask
 from glws.inference._problem import check_log_probs
-from glws.inference._trellis import Trellis, backward, centered, forward
+
+MOST_NUMBERS = 1 << 24
+"""Instances times arcs of the groups that are answered together."""
 
 
 def arc_likelihood(
@@ -64,33 +67,21 @@ class _ArcLikelihood(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, log_probs: Tensor, log_weights: Tensor, lengths: Tensor, automaton: Automaton) -> Tensor:
-        """One pass in each direction."""
-        phi, shift = centered(log_probs.detach().double())
-        trellis = _with_weights(automaton, log_weights.detach().double())
-        alphas, log_scale = forward(phi, lengths, trellis)
-        log_z = torch.logsumexp(alphas[-1] + trellis.log_final, 1)
-        marginals, counts = backward(phi, lengths, trellis, alphas)
+        """The trellis of labelings by arcs, whose posteriors are those of arcs; some groups at a time."""
+        symbols = torch.tensor(automaton.symbols, device=log_probs.device)
+        log_z, marginals, counts = (torch.zeros_like(part).double() for part in (lengths, log_probs, log_weights))
+        size = max(1, MOST_NUMBERS // max(log_probs.shape[1] * len(symbols), 1))
+        for groups in torch.split(torch.arange(len(lengths), device=log_probs.device), size):
+            arcs = log_probs.detach()[groups].double()[:, :, symbols] + log_weights.detach()[groups].double()[:, None]
+            form = Automata.of(automaton.by_arcs, len(groups))
+            log_z[groups], shares = by_trellis(form, arcs, lengths[groups])
+            marginals[groups] = marginals[groups].index_add(2, symbols, shares)
+            counts[groups] = shares.sum(1)
         ctx.save_for_backward(marginals.to(log_probs.dtype), counts.to(log_weights.dtype))
-        return torch.where(log_z > -torch.inf, log_z + log_scale + shift, log_z).to(log_probs.dtype)
+        return log_z.to(log_probs.dtype)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
         """Posteriors times the gradient; those of impossible groups are 0."""
         marginals, counts = ctx.saved_tensors
         return gradient[:, None, None] * marginals, gradient[:, None] * counts, None, None
-
-
-def _with_weights(automaton: Automaton, log_weights: Float[Tensor, "groups arcs"]) -> Trellis:
-    """The trellis of an automaton as it is, with other weights."""
-
-    def repeated(values: Any) -> Int[Tensor, "groups values"]:
-        return torch.tensor(values, device=log_weights.device).expand(len(log_weights), -1)
-
-    return Trellis(
-        repeated(automaton.sources),
-        repeated(automaton.symbols),
-        repeated(automaton.targets),
-        log_weights,
-        repeated(automaton.log_start),
-        repeated(automaton.log_final),
-    )

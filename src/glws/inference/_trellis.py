@@ -62,7 +62,7 @@ def trellis_posterior(
     phi, shift = centered(potentials.double())
     alphas, log_scale = forward(phi, lengths, trellis)
     log_z = torch.logsumexp(alphas[-1] + trellis.log_final, 1)
-    marginals, _ = backward(phi, lengths, trellis, alphas)
+    marginals = backward(phi, lengths, trellis, alphas)
     log_likelihood = torch.where(log_z > -torch.inf, log_z + log_scale.clamp(-1e308, 1e308) + shift, log_z)
     return log_likelihood.to(potentials.dtype), marginals.to(potentials.dtype)
 
@@ -147,13 +147,13 @@ def backward(
     lengths: Int[Tensor, "groups"],
     trellis: Trellis,
     alphas: list[Float[Tensor, "groups states"]],
-) -> tuple[Float[Tensor, "groups instances classes"], Float[Tensor, "groups arcs"]]:
-    """q_j(k) and the expected number of times that each arc is taken, from α and a running β.
+) -> Float[Tensor, "groups instances classes"]:
+    """q_j(k), from α and a running β.
 
     Each row is normalized separately, so that its scale is arbitrary.
     """
     num_states = trellis.log_start.shape[1]
-    marginals, taken = torch.zeros_like(phi), torch.zeros_like(trellis.log_weights)
+    marginals = torch.zeros_like(phi)
     beta = trellis.log_final
     for step in reversed(range(phi.shape[1])):
         onward = beta.gather(1, trellis.targets) + _taking(phi[:, step], trellis)
@@ -161,10 +161,9 @@ def backward(
         alive = (step < lengths)[:, None]
         share = torch.where(alive, _normalized(through), 0.0)
         marginals[:, step].scatter_add_(1, trellis.symbols, share)
-        taken = taken + share
         arrived = _log_sum_into(onward, trellis.sources, num_states)
         beta = torch.where(alive, arrived - _finite(arrived.amax(1, keepdim=True)), beta)
-    return marginals, taken
+    return marginals
 
 
 def _normalized(scores: Float[Tensor, "groups arcs"]) -> Float[Tensor, "groups arcs"]:
