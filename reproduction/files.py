@@ -1,10 +1,13 @@
-"""The files of this package: published numbers as CSV, notes and plans as YAML."""
+"""The files of this package: published numbers as CSV, notes and plans as YAML, runs as JSON lines, pages."""
 
 from __future__ import annotations
 
 import csv
+import json
+import re
 from collections.abc import Collection, Mapping
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 Value = int | float | str
@@ -62,3 +65,16 @@ def concerns(entry: Mapping[str, Any], setting: str, dataset: str, configuration
         and dataset in entry.get("datasets", [dataset])
         and all(configuration.get(name) in wanted for name, wanted in where.items())
     )
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The objects of a file of JSON lines; none if there is no such file."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+def put_between(page: Path, start: str, end: str, table: str) -> None:
+    """Put a table between the marks of a page."""
+    document = page.read_text(encoding="utf-8")
+    made = f"{start}\n\n{table}\n{end}"
+    pattern = re.compile(f"{re.escape(start)}.*?{re.escape(end)}", re.DOTALL)
+    page.write_text(pattern.sub(lambda _: made, document), encoding="utf-8")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import statistics
 import time
 from collections import defaultdict
@@ -18,6 +17,7 @@ from sklearn.metrics import roc_auc_score
 
 from glws import WeakClassifier
 from glws.evaluation import calibration_error, reliability_curve
+from reproduction.files import put_between, read_lines
 from reproduction.real_peers import all_labels
 from reproduction.real_tasks import TASKS, Problem
 
@@ -32,7 +32,7 @@ START, END = "<!-- written by python -m reproduction real_data -->", "<!-- end o
 def run(folder: Path, seeds: Sequence[int], only: str | None, results: Path, say: Callable[[str], None]) -> None:
     """Run what is not yet in the file of results, one line for each task, seed and method."""
     path = results / LINES
-    done = {(line["task"], line["seed"], line["method"]) for line in read(path)}
+    done = {(line["task"], line["seed"], line["method"]) for line in read_lines(path)}
     for name, make in TASKS.items():
         for seed in seeds if only in (None, name) else ():
             problem = make(folder, seed)
@@ -97,11 +97,6 @@ def _ceiling(problem: Problem) -> float:
 # ------------------------------------------------------------ the page
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    """The lines of the file of results."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
-
-
 def table(lines: Sequence[dict[str, Any]]) -> str:
     """One row for each task, in the order of `TASKS`."""
     found: dict[str, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
@@ -148,11 +143,4 @@ def _cell(lines: Sequence[dict[str, Any]]) -> str:
 
 def write(results: Path, page: Path = PAGE) -> None:
     """Put the table between the marks of the page."""
-    put_between(page, START, END, table(read(results / LINES)))
-
-
-def put_between(page: Path, start: str, end: str, text: str) -> None:
-    """Replace what a page has between two marks."""
-    pattern = re.compile(f"{re.escape(start)}.*?{re.escape(end)}", re.DOTALL)
-    made = f"{start}\n\n{text}\n{end}"
-    page.write_text(pattern.sub(lambda _: made, page.read_text(encoding="utf-8")), encoding="utf-8")
+    put_between(page, START, END, table(read_lines(results / LINES)))

@@ -20,7 +20,8 @@ from glws.selection import WeakLabels, posterior_of_rows, weak_fit
 from glws.training import bag_log_odds_of
 from glws.training._mixture import MixtureMember, answers
 from glws.training._mixture_search import Member, MixtureSearch
-from reproduction.real_data import put_between, read, score
+from reproduction.files import put_between, read_lines
+from reproduction.real_data import score
 from reproduction.real_tasks import TASKS, Problem
 
 Array = NDArray[np.float64]
@@ -42,7 +43,7 @@ CRITERIA = (
 def run(folder: Path, seeds: Sequence[int], only: str | None, results: Path, say: Callable[[str], None]) -> None:
     """Search what is not yet in the file of results, one line for each task and seed; missing data are said."""
     path = results / LINES
-    done = {(line["task"], line["seed"]) for line in read(path)}
+    done = {(line["task"], line["seed"]) for line in read_lines(path)}
     for name, make in TASKS.items():
         for seed in seeds if only in (None, name) else ():
             if (name, seed) in done:
@@ -176,4 +177,4 @@ def _cell(pairs: Sequence[tuple[float, float] | None]) -> str:
 
 def write(results: Path, page: Path = PAGE) -> None:
     """Rewrite the table in the page."""
-    put_between(page, START, END, table(read(results / LINES)))
+    put_between(page, START, END, table(read_lines(results / LINES)))

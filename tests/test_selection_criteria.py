@@ -17,7 +17,7 @@ from glws.training import Stack
 from glws.training import _stack as stack_module
 from glws.training._mixture_search import Member, MixtureSearch
 from reproduction import selection_criteria as module
-from reproduction.real_data import read
+from reproduction.files import read_lines
 from reproduction.real_tasks import TASKS, Problem
 
 
@@ -90,7 +90,7 @@ def test_a_search_becomes_a_row_and_missing_data_are_said(tmp_path: Path, monkey
     for _ in range(2):  # the second time everything is there
         module.run(tmp_path, [0], None, tmp_path, said.append)
     assert [line.split(",")[0] for line in said] == ["easy", "gone: left out", "gone: left out"]
-    (line,) = read(tmp_path / module.LINES)
+    (line,) = read_lines(tmp_path / module.LINES)
     assert line["best"] == max(each["test"] for each in line["candidates"]) > 0.8
     assert line["mixture"] > 0.7
     row = module.table([line]).splitlines()[2]
@@ -103,6 +103,6 @@ def test_the_page_is_what_the_command_writes(tmp_path: Path) -> None:
     page.write_text(module.PAGE.read_text())
     module.write(results, page)
     assert page.read_text() == module.PAGE.read_text()
-    lines = read(results / module.LINES)
+    lines = read_lines(results / module.LINES)
     assert {line["task"] for line in lines} <= set(TASKS)
     assert json.dumps(lines)

@@ -17,7 +17,8 @@ from glws.data import load
 from glws.inference import waiting_for_kernels
 from glws.training import chosen_device
 from reproduction.catalog import check_known
-from reproduction.programs.page import PAGE, read, write
+from reproduction.files import read_lines
+from reproduction.programs.page import PAGE, write
 from reproduction.programs.tasks import TASKS
 from reproduction.programs.training import VARIANTS, Digits, Options, Run
 
@@ -67,6 +68,10 @@ def programs(
     start: Annotated[
         float | None, typer.Option(metavar="SHARE", help="Steps of the start of long sums; default: 0.1.", min=0, max=1)
     ] = None,
+    starts: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Initial weights that long additions choose from; default: 4.", min=1),
+    ] = None,
     device: Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda or cuda:N.")] = "auto",
     processes: Annotated[int, typer.Option(metavar="N", help="Number of processes.", min=1)] = 1,
     together: Annotated[
@@ -86,7 +91,7 @@ def programs(
 
     Finished runs are skipped. Accuracy is that of the last epoch.
     """
-    changes = {"epochs": epochs, "learning_rate": learning_rate, "start": start, "speed": speed}
+    changes = {"epochs": epochs, "learning_rate": learning_rate, "start": start, "starts": starts, "speed": speed}
     changes = {name: value for name, value in changes.items() if value is not None}
     wanted = list(TASKS) if tasks == "all" else tasks.split(",")
     for kind, names, known in (("task", wanted, TASKS), ("variant", variants.split(","), VARIANTS)):
@@ -97,7 +102,7 @@ def programs(
     short = [name for name in wanted if limit is not None and limit // 6 < TASKS[name].images]
     if short:
         raise UsageError(f"--limit {limit} leaves too few test images for {', '.join(short)}")
-    jobs = list(todo(wanted, variants.split(","), _seeds(seeds), changes, limit, together, read(results)))
+    jobs = list(todo(wanted, variants.split(","), _seeds(seeds), changes, limit, together, read_lines(results)))
     typer.echo(f"{sum(len(job.seeds) for job in jobs)} runs to do, in {len(jobs)} jobs")
     work(jobs, place, processes, lambda line: _store(results, line))
     if limit is None:
@@ -120,16 +125,18 @@ def todo(
     together: int | None,
     done: Sequence[dict[str, Any]],
 ) -> Iterator[Job]:
-    """The runs that are not done, seeds side by side; the task with the longest steps first."""
+    """The runs that are not done, seeds side by side: some seeds of every task first, short tasks before long ones."""
+    jobs: list[tuple[int, Job]] = []
     finished = {(line["task"], line["variant"], line["seed"], line["images"]) for line in done}
-    for name in sorted(tasks, key=lambda name: -TASKS[name].images):
+    for name in sorted(tasks, key=lambda name: TASKS[name].images):
         task = TASKS[name]
         size = together or max(1, STEP_IMAGES // (task.groups_per_step * task.images))
         for variant in variants:
             left = [seed for seed in seeds if (name, variant, seed, limit or 60_000) not in finished]
             for first in range(0, len(left), size):
                 options = replace(VARIANTS[variant], **changes)
-                yield Job(name, variant, tuple(left[first : first + size]), options, limit)
+                jobs.append((first // size, Job(name, variant, tuple(left[first : first + size]), options, limit)))
+    yield from (job for _, job in sorted(jobs, key=lambda each: each[0]))
 
 
 def work(jobs: Sequence[Job], place: Place, processes: int, store: Callable[[dict[str, Any]], None]) -> None:
@@ -177,6 +184,7 @@ def _job(given: tuple[Job, Place]) -> list[dict[str, Any]]:
         "learning_rate": job.options.learning_rate,
         "images": len(training.digits.train[1]),
         "together": len(job.seeds),
+        "starts": job.options.starts if training.has_trial else 1,
         "seconds": round(seconds, 1),
         "epoch_seconds": round(seconds / training.epochs, 4),
         "logic_share": round(share, 4),

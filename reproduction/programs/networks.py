@@ -74,6 +74,13 @@ class SideBySide(nn.Module):
             values = torch.baddbmm(bias, values, weight)
         return values
 
+    @torch.no_grad()
+    def take(self, other: SideBySide, members: Sequence[int]) -> None:
+        """Copy the weights of some members of another one."""
+        for own, theirs in zip(self.parameters(), other.parameters(), strict=True):
+            each = theirs.view(other.members, -1, *theirs.shape[1:])
+            own.copy_(each[list(members)].view_as(own))
+
 
 def distorted(images: Float[Tensor, "images 1 side side"]) -> Float[Tensor, "images 1 side side"]:
     """Turned by up to 15 degrees, scaled by up to 15 %, sheared a little and moved by up to 2 pixels."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import re
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from reproduction.files import put_between, read_lines
 from reproduction.programs.tasks import TASKS
 from reproduction.programs.training import VARIANTS
 
@@ -28,11 +27,6 @@ PUBLISHED = {
     "sum-1024": "CTSketch 2.7 (93.7 of digits), A-NeSI 1.2, IndeCateR 0.6",
 }
 """Percent of right results, as their authors or CTSketch (2025) report them."""
-
-
-def read(path: Path) -> list[Line]:
-    """The lines of the file of results."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
 
 def table(lines: Sequence[Line]) -> str:
@@ -62,7 +56,7 @@ def _row(task: str, variant: str, lines: Sequence[Line]) -> str:
         PUBLISHED.get(task, ""),
         "–".join(str(number) for number in sorted({line["epochs"] for line in lines})),
         f"{seconds:.2g}{several}",
-        f"{100 * statistics.median(line['logic_share'] for line in lines):.1f}",
+        f"{statistics.median(line['logic_share'] for line in lines):.1%}",
     ]
     return f"| {' | '.join(cells)} |\n"
 
@@ -76,7 +70,4 @@ def _mean(shares: Sequence[float]) -> str:
 
 def write(results: Path, page: Path = PAGE) -> None:
     """Put the table between the marks of the page."""
-    document = page.read_text(encoding="utf-8")
-    made = f"{START}\n\n{table(read(results))}\n{END}"
-    pattern = re.compile(f"{re.escape(START)}.*?{re.escape(END)}", re.DOTALL)
-    page.write_text(pattern.sub(lambda _: made, document), encoding="utf-8")
+    put_between(page, START, END, table(read_lines(results)))

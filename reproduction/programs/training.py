@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -20,13 +20,20 @@ MEAN, SPREAD = 0.1307, 0.3081
 """Of the pixels of MNIST between 0 and 1."""
 GRADUAL = 64
 """Sums of at least so many digits begin with centered regression."""
+MANY_STARTS = 100
+"""Additions of at least so many digits choose among several starts."""
+TRIAL = 0.1
+"""The share of the epochs after which starts are compared."""
 PROBED = 10
 """Steps that tell the share of inference."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """How a task is trained; `start` is the share of steps of the start of long sums. Without epochs the task's own."""
+    """How a task is trained; `start` is the share of steps of the start of long sums. Without epochs the task's own.
+
+    `starts`: long additions begin from so many initial weights, and continue with the most likely ones.
+    """
 
     network: str = "lenet5"
     is_augmented: bool = False
@@ -35,6 +42,7 @@ class Options:
     weight_decay: float = 0.01
     dropout: float = 0.0
     start: float = 0.1
+    starts: int = 4
     speed: str = "eager"
 
 
@@ -56,12 +64,13 @@ class Digits:
 
 @dataclass(eq=False)
 class Run:
-    """One task with several seeds: the state of training."""
+    """One task with several seeds: the state of training. `initial` numbers the initial weights of each seed."""
 
     task: Task
     options: Options
     digits: Digits
     seeds: Sequence[int]
+    initial: Sequence[int] = ()
     network: SideBySide = field(init=False)
     optimizer: torch.optim.Optimizer = field(init=False)
     groups: Int[Tensor, "seeds groups members"] = field(init=False)
@@ -70,7 +79,11 @@ class Run:
     def __post_init__(self) -> None:
         images, labels = self.digits.train
         device = images.device
-        generators = [derived_generator("cpu", seed, "init", self.task.name) for seed in self.seeds]
+        numbers = self.initial or [0] * len(self.seeds)
+        generators = [
+            derived_generator("cpu", seed, "init", self.task.name, *([number] if number else []))
+            for seed, number in zip(self.seeds, numbers, strict=True)
+        ]
         self.network = SideBySide(self.options.network, generators, self.options.dropout).to(device)
         rate: Any = torch.tensor(0.0, device=device) if self.is_recorded else 0.0
         self.optimizer = torch.optim.AdamW(
@@ -106,9 +119,11 @@ class Run:
         torch.manual_seed(derived_seed(self.seeds[0], "noise", self.task.name, self.options.network))
         steps, chosen = self.steps_per_epoch * self.epochs, self.groups.new_zeros(len(self.seeds), self.batch)
         step = _Recorded(lambda: self.step(chosen, False)) if self.is_recorded else None
-        self.network.train()
         total = torch.zeros(len(self.seeds), device=device)
         began = time.perf_counter()
+        if self.has_trial:
+            self._choose_start()
+        self.network.train()
         for epoch in range(self.epochs):
             order = self._order(epoch)
             total.zero_()
@@ -121,6 +136,21 @@ class Run:
         if device.type == "cuda":
             torch.cuda.synchronize()
         return time.perf_counter() - began, total / (self.steps_per_epoch * self.batch)
+
+    @property
+    def has_trial(self) -> bool:
+        """Whether the start is chosen among several."""
+        is_long = self.task.program == "addition" and self.task.digits >= MANY_STARTS
+        return is_long and self.options.starts > 1 and not self.initial
+
+    def _choose_start(self) -> None:
+        """Continues with the initial weights that a short training makes most likely, for each seed."""
+        starts = self.options.starts
+        seeds = [seed for seed in self.seeds for _ in range(starts)]
+        options = replace(self.options, epochs=max(1, round(TRIAL * self.epochs)))
+        trial = Run(self.task, options, self.digits, seeds, tuple(range(starts)) * len(self.seeds))
+        likely = trial.train()[1].view(-1, starts).argmax(1).tolist()
+        self.network.take(trial.network, [place * starts + best for place, best in enumerate(likely)])
 
     @property
     def is_gradual(self) -> bool:

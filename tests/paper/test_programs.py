@@ -114,6 +114,30 @@ def test_digits_are_learned_from_additions() -> None:
     assert run.scores()[0]["digit_accuracy"] > 0.9
 
 
+def test_long_additions_continue_with_the_most_likely_of_several_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    task, digits, seeds = TASKS["addition-100"], digits_of(made_up(800)), [0, 5]
+    trials: list[Run] = []
+    train = Run.train
+
+    def kept(self: Run) -> tuple[float, torch.Tensor]:
+        found = train(self)
+        if self.initial:
+            trials.append(self)
+        return found
+
+    monkeypatch.setattr(Run, "train", kept)
+    run = Run(task, Options(epochs=1, starts=3), digits, seeds)
+    run._choose_start()
+    (trial,) = trials
+    assert trial.initial == (0, 1, 2, 0, 1, 2)
+    weights = trial.network.weights[0]
+    chosen = [[bool(torch.equal(own, weights[3 * place + start])) for start in range(3)]
+              for place, own in enumerate(run.network.weights[0])]  # fmt: skip
+    assert [sum(each) for each in chosen] == [1, 1]
+    assert not torch.equal(weights[0], weights[1])
+    assert not Run(TASKS["addition-15"], Options(), digits, seeds).has_trial
+
+
 def test_the_command_does_each_run_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

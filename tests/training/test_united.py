@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from training.test_noise import Killed
 
 from glws import WeakClassifier, batch_loss
 from glws.data import Groups, WeakDataset, united
@@ -149,17 +150,6 @@ def test_the_estimator_takes_votes_beside_labels() -> None:
     groups = [np.arange(200)[:, None], np.arange(20)[:, None]]
     model.fit(x, [Votes.of(said, 2), Labels.of(truth[:20], 2)], groups=groups)
     np.testing.assert_allclose(model.posterior_[np.arange(20), truth[:20]], 1.0, atol=1e-6)
-
-
-class Killed(Observer):
-    """Ends training at a step, as a signal that leaves no time to save does."""
-
-    def __init__(self, step: int) -> None:
-        self._step = step
-
-    def stepped(self, step: int) -> None:
-        if step == self._step:
-            raise ConnectionError("killed")
 
 
 def learning(is_beside_bags: bool, seed: int = 0) -> Training:
