@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,17 @@ def test_parts_of_something_else_are_refused(trained: Path, tmp_path: Path) -> N
     (tmp_path / "parts" / MANIFEST).unlink()
     with pytest.raises(RunError, match=r"it has parts without _manifest\.json"):
         Question(opened, "label", about, tmp_path / "parts", rows_in_piece=PIECE).answer()
+
+
+def test_a_part_that_a_worker_wrote_elsewhere_is_noticed(trained: Path, tmp_path: Path) -> None:
+    about, opened = write(tmp_path / "t.parquet", columns("grouped")), FinishedRun.open(trained / "run")
+    elsewhere = answering.PartFolder(tmp_path / "elsewhere", 100)
+
+    def run_pieces(worker: answering.PieceWorker, numbers: Any) -> Any:
+        return answering.one_by_one(replace(worker, parts=elsewhere), numbers)
+
+    with pytest.raises(RunError, match="a worker wrote a part elsewhere; use a folder that all machines share"):
+        Question(opened, "label", about, tmp_path / "parts", rows_in_piece=PIECE).answer(run_pieces)
 
 
 def test_rows_without_a_group_are_cut_anywhere_and_not_labeled(trained: Path, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -64,7 +64,10 @@ def answer(labeler: Labeler, command: Command, table: Table) -> Any | None:
 
 def noted(command: Command, notes: Approximations, table: Any | None) -> Approximations:
     """The notes with those about another table."""
-    return notes.add(table) if command == "label" and table is not None else notes
+    if command == "label" and table is not None:
+        return notes.add(table)
+    notes.rows += 0 if table is None else table.num_rows
+    return notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +105,7 @@ class Question:
     @property
     def _scratch(self) -> Path:
         """Where a table is rearranged."""
-        return self.out.parent / f".{self.out.name}.grouped"
+        return self.out.resolve().parent / f".{self.out.name}.grouped"
 
     def _about(self) -> Description | None:
         described = self.source or self.run.config.data.table
@@ -151,11 +154,13 @@ class Question:
             if run_pieces is not None:
                 raise RunError(f"{self.out}: a cluster writes a folder of parts; give --out a name without an ending")
             return write_answers(self.out, self._tables(labeler, stream))
-        with PartFolder(self.out, 0).lock():
+        path = self.out.resolve()  # workers have folders of their own
+        stream = replace(stream, about=replace(stream.about, data=stream.about.data.resolve()))
+        with PartFolder(path, 0).lock():
             data = about_file(stream.about.data, stream.pieces)
             said = description_hash(stream.about, ())
             about = {"command": self.command, "run": labeler.digest, "description": said, "data": data}
-            parts = PartFolder.begin(self.out, len(stream.pieces), about)
+            parts = PartFolder.begin(path, len(stream.pieces), about)
             if not parts.is_finished:
                 self._write_parts(PieceWorker(labeler, self.command, stream, parts), run_pieces or one_by_one)
             return parts.finish()
@@ -176,6 +181,8 @@ class Question:
             self.report(f"{worker.parts.path}: going on; {before:,} of {worker.stream.num_rows:,} rows are there")
         for number, notes in run_pieces(worker, missing):
             self.notes.merge(notes)
+            if notes.rows and not worker.parts.has(number):
+                raise RunError(f"{self.out}: a worker wrote a part elsewhere; use a folder that all machines share")
             done += pieces[number].last - pieces[number].first
             self.progress(before, done, worker.stream.num_rows)
 

@@ -101,6 +101,10 @@ class PartFolder:
         there = {path.name for path in self.path.glob("part-*.parquet")}
         return [number for number in range(self.num_pieces) if part_name(number) not in there]
 
+    def has(self, number: int) -> bool:
+        """Whether the part of a piece is there."""
+        return (self.path / part_name(number)).exists()
+
     def write(self, number: int, table: Any | None) -> Written:
         """Writes the part of a piece; a piece without any groups has none."""
         return Written(0, ()) if table is None else write_answers(self.path / part_name(number), [table])

@@ -20,10 +20,12 @@ from glws.data.tables._cells import Cells, RowBatch, TextCells
 from glws.data.tables._grouping import group_names
 from glws.data.tables._table_file import ROWS_AT_ONCE, AbstractTableFile
 
-ROWS_IN_BUCKET, MOST_BUCKETS = 1 << 19, 200
+ROWS_IN_BUCKET, MOST_BUCKETS = 1 << 18, 200
 """A bucket is sorted in memory; there are no more than files may be open."""
-ROWS_WRITTEN = 1 << 20
+ROWS_WRITTEN = 1 << 18
 """Rows that are divided among the buckets together."""
+LINE = "line"
+"""What a row of a text file is called; its cells are texts."""
 NUMBER, PLACE = "row number", "row place"
 DONE, LONGEST = "grouped.json", 1 << 20
 MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -83,7 +85,7 @@ class GroupedFile(AbstractTableFile):
 
     def _row_batch(self, table: Any, names: Sequence[str]) -> RowBatch:
         columns = {name: table[name].combine_chunks() for name in (*names, NUMBER, PLACE)}
-        cells = {name: arrow_cells(columns[name]) for name in names}
+        cells = {name: TextCells(columns[name]) if self.unit == LINE else arrow_cells(columns[name]) for name in names}
         numbers, places = (columns[name].to_numpy(zero_copy_only=False) for name in (NUMBER, PLACE))
         return RowBatch(str(self.path), self.unit, numbers, cells, places)
 

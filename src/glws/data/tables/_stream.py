@@ -28,6 +28,8 @@ from glws.kinds import find_kind
 
 ROWS_IN_PIECE, NUMBERS_IN_PIECE = 1 << 18, 1 << 25
 """A piece has about so many rows, or fewer where each row has many numbers; a larger group is a piece by itself."""
+TEXT_COSTS = 4
+"""So many times the memory of numbers is that of the texts that they are read from."""
 SMALL_BYTES = 1 << 23
 """A text file up to this size is one piece."""
 MOST_NAMES = 1 << 25
@@ -212,7 +214,8 @@ def _is_small(file: AbstractTableFile, most: int) -> bool:
 
 def _rows_in_piece(about: Description, file: AbstractTableFile, schema: Schema | None) -> int:
     numbers = len(file.columns) + len(about.classes) + (0 if schema is None else schema.width)
-    return min(max(NUMBERS_IN_PIECE // max(numbers, 1), 1024), ROWS_IN_PIECE)
+    most = ROWS_IN_PIECE // TEXT_COSTS if file.num_rows is None else ROWS_IN_PIECE
+    return min(max(NUMBERS_IN_PIECE // max(numbers, 1), 1024), most)
 
 
 def _resolved(about: Description, file: AbstractTableFile, schema: Schema | None, allow_code: bool) -> Description:
