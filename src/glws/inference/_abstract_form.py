@@ -173,7 +173,7 @@ class AbstractCompiledForm(AbstractForm):
 
     def solution(self, potentials: Potentials, lengths: Int[Tensor, "groups"]) -> Solution:
         """By a kernel if there is one."""
-        if potentials.is_cuda:
+        if not potentials.is_cpu:
             return Solution(*(self.on_gpu(potentials, lengths) or self.in_log_space(potentials, lengths)))
         rows = RowArrays.of_padded(potentials, lengths) if potentials.numel() else None
         if rows is None or (found := self.compiled(rows)) is None:
@@ -182,7 +182,7 @@ class AbstractCompiledForm(AbstractForm):
 
     def solution_of_rows(self, rows: Rows) -> Solution:
         """`solution` for groups without padding: nothing is padded for a kernel on the CPU."""
-        arrays = None if rows.values.is_cuda else rows.arrays()
+        arrays = rows.arrays() if rows.values.is_cpu else None
         if arrays is None or (found := self.compiled(arrays)) is None:
             return super().solution_of_rows(rows)
         return self._finished(arrays, found, rows.values.shape)

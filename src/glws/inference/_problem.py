@@ -87,7 +87,7 @@ def checked_problem(
     check_log_probs(log_probs, is_packed=lengths is not None)
     sizes = _lengths(lengths, log_probs)
     form = _form(weak, sizes, log_probs.shape[-1]).to(log_probs.device)
-    sizes = to_device(sizes, log_probs.device) if log_probs.is_cuda or sizes.is_cuda else sizes
+    sizes = to_device(sizes, log_probs.device) if not (log_probs.is_cpu and sizes.is_cpu) else sizes
     potentials = log_probs if log_probs.dtype == torch.float64 else log_probs.float()
     if evidence is not None:
         potentials = potentials + _evidence(evidence, potentials)
@@ -205,7 +205,7 @@ def place_of(place: Sequence[int], lengths: Tensor | Sequence[int] | None) -> st
 
 def _are_full(lengths: Int[Tensor, "groups"], instances: int) -> bool:
     """Whether no group has padding, as far as the host knows."""
-    return not lengths.is_cuda and (not len(lengths) or least(lengths.numpy()) == instances)
+    return lengths.is_cpu and (not len(lengths) or least(lengths.numpy()) == instances)
 
 
 def _evidence(evidence: Tensor, potentials: Tensor) -> Tensor:
@@ -235,7 +235,7 @@ def largest(values: Tensor) -> float:
     >>> largest(torch.tensor([1.0, 3.0])), largest(torch.tensor([torch.nan, 3.0]))
     (3.0, nan)
     """
-    if values.is_cuda:
+    if not values.is_cpu:
         return float(values.amax())
     array = values.numpy()
     return float(array.item(array.argmax()) if array.size < SMALL else array.max())
