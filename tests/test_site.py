@@ -67,6 +67,10 @@ def test_every_kind_and_method_has_a_page(tmp_path: Path) -> None:
 
     pages = _kind_pages(tmp_path)
     assert {f"{kind.__name__}.rst" for kind in kinds.KINDS.values()} <= set(pages)
+    assert all("ICML 2024" in page for page in pages.values())
+    assert "Quadrianto" in pages["Proportions.rst"]
+    cited = yaml.safe_load((ROOT / "docs" / "_ext" / "references.yaml").read_text())
+    assert {f"{name}.rst" for name in cited} <= set(pages)
     assert (tmp_path / "Proportions.svg").read_text().startswith("<svg")
     text = "".join(_method_pages().values())
     assert all(f"- ``{name}``" in text for name in METHODS)

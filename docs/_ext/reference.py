@@ -13,6 +13,8 @@ from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 PACKAGES = (
     "glws",
     "glws.automata",
@@ -135,7 +137,14 @@ def _kind_page(name: str, kind: Any, folder: Path) -> str:
         lines += [f"Options: {', '.join(f'``{option}``' for option in kind.options)}.", ""] if kind.options else []
     lines += _picture(name, folder)
     lines += [f".. autoclass:: glws.kinds.{name}", "   :no-index:", ""]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_references(name)])
+
+
+def _references(name: str) -> list[str]:
+    """The papers that a kind comes from, and the one that makes all of them one likelihood."""
+    cited = yaml.safe_load((Path(__file__).parent / "references.yaml").read_text(encoding="utf-8")).get(name, [])
+    general = "Chen et al.: A General Framework for Learning from Weak Supervision. ICML 2024"
+    return [".. rubric:: References", "", *(f"- {paper}" for paper in (*cited, general)), ""]
 
 
 def _picture(name: str, folder: Path) -> list[str]:
