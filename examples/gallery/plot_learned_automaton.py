@@ -35,8 +35,8 @@ chain = Automaton(4, 3, arcs, start=3, final=range(3))
 rows, columns = chain.sources.tolist(), chain.symbols.tolist()
 
 # %%
-# The gradient of the log-likelihood by the log-weights is how often each arc is expected to be taken. Divided by the sum
-# of its row, it is the next table: that is EM.
+# The gradient of the log-likelihood by the log-weights is how often each arc is expected to be taken. Divided by
+# the sum of its row, it is the next table: that is EM.
 
 table = torch.full((4, 3), 1 / 3, dtype=torch.float64)
 history = []
