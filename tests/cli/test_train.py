@@ -141,8 +141,8 @@ def test_labels_can_be_had_as_csv(table: str, capsys: pytest.CaptureFixture[str]
     capsys.readouterr()
     assert run(["label", "run", table, "--out", "labels.csv"]) == 0
     assert capsys.readouterr().out == (
-        "wrote 36 rows to labels.csv: row, kind, group, label, joint_label, entropy, log_likelihood, "
-        "p(benign), p(malignant)\n"
+        "wrote 36 rows to labels.csv: row, kind, group, prediction, label, joint_label, entropy, log_likelihood, "
+        "approximation_error, p(benign), p(malignant)\n"
     )
     assert len(Path("labels.csv").read_text().splitlines()) == 37
 

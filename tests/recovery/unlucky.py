@@ -12,7 +12,7 @@ import torch
 from glws.cli import run
 from glws.training import Training
 
-RESTART, RANK = int(os.environ["TORCHELASTIC_RESTART_COUNT"]), int(os.environ["RANK"])
+RESTART, RANK = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")), int(os.environ.get("RANK", "0"))
 train_step = Training._train_step
 
 
@@ -26,7 +26,8 @@ def unlucky(training: Training) -> None:
     train_step(training)
 
 
-Training._train_step = unlucky  # type: ignore[method-assign]
-torch.set_num_threads(1)
-print(f"life {RESTART} of process {RANK}", flush=True)
-sys.exit(run(sys.argv[1:]))
+if __name__ == "__main__":
+    Training._train_step = unlucky  # type: ignore[method-assign]
+    torch.set_num_threads(1)
+    print(f"life {RESTART} of process {RANK}", flush=True)
+    sys.exit(run(sys.argv[1:]))

@@ -100,7 +100,7 @@ class BatchPart:
 
     def arranged(self, log_probs: Float[Tensor, "rows classes"]) -> Tensor:
         """Predictions arranged by group for `glws.infer` and `glws.em_loss`: [members, classes] if packed."""
-        if self.are_in_order:
+        if self.are_in_order and len(log_probs) == self.rows.numel():
             return log_probs.view(*self.rows.shape, *log_probs.shape[1:])
         return _rows_of(log_probs, self.rows)
 

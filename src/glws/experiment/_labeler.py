@@ -12,6 +12,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from glws._aliases import Report, silent
+from glws._reprs import short_repr
 from glws.data import Description, Schema, Table, augment, instance_shape, read_description
 from glws.data.augment import AUGMENTATIONS
 from glws.data.tables import column_names, read_frame
@@ -53,6 +54,8 @@ class Labeler:
     A labeler is pickled as plain values and safetensors, without the run folder and without the data. With `allow_code`
     methods, models and kinds may be code of your own, which the other process must be able to import.
     """
+
+    __repr__ = short_repr
 
     source: str
     config: ExperimentConfig

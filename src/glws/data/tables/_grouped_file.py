@@ -144,7 +144,7 @@ def _bucket_of(keys: NDArray[Any], number: int) -> Integers:
     """The bucket of each group name; the same in every process.
 
     >>> _bucket_of(np.array([7, 8, 7]), 4).tolist(), _bucket_of(np.array(["a", "b", "a"], object), 4).tolist()
-    ([0, 2, 0], [3, 1, 3])
+    ([2, 3, 2], [3, 1, 3])
     """
     if keys.dtype == object:
         known = {name: crc32(name.encode("utf-8", "surrogatepass")) % number for name in set(keys.tolist())}
