@@ -9,7 +9,7 @@ run: $(READY)
 	$(BIN)/glws train
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 quick: $(READY)
 	GLWS_EXAMPLES=12 $(BIN)/python -m pytest -n 2 -m "not slow"

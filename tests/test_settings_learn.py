@@ -70,7 +70,12 @@ def handed_to_the_neighbor(log_probs: torch.Tensor, *question: object) -> Simple
     wrong = right.marginals.roll(1, 1 if log_probs.shape[1] > 1 else 2)
     likelihood = right.log_likelihood + (wrong * (log_probs - log_probs.detach())).sum((1, 2))
     return SimpleNamespace(
-        log_likelihood=likelihood, marginals=wrong, impossible=right.impossible, log_selection=None, num_impossible=0, num_known=None
+        log_likelihood=likelihood,
+        marginals=wrong,
+        impossible=right.impossible,
+        log_selection=None,
+        num_impossible=0,
+        num_known=None,
     )
 
 

@@ -64,7 +64,7 @@ def test_the_default_keeps_the_assumption(draw: Draw) -> None:
     model = WeakClassifier(kind="multi_instance", random_state=0, device="cpu", calibrate_bags=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model.fit(*bags(draw, 300, True, 0))
+        model.fit(*bags(draw, 160, True, 0))
     for is_train in (True, False):
-        shown, labels = bags(draw, 100, is_train, 1)
+        shown, labels = bags(draw, 60, is_train, 1)
         assert roc_auc_score(labels, model.predict_proba_bags(shown)[:, 1]) > 0.7

@@ -337,8 +337,7 @@ def test_nothing_is_scored_by_a_network_whose_training_was_cut_off(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_workers_save_what_they_do_when_all_processes_are_asked_to_stop(tmp_path: Path, number: int) -> None:
+def test_workers_save_what_they_do_when_all_processes_are_asked_to_stop(tmp_path: Path) -> None:
     folder = idx_files(tmp_path)
     words = ["run", "proportions", "--dataset", "mnist", "--cell", "classes=2,mean=50", "--seeds", "0,1"]
     words += ["--processes", "2", "--epochs", "100000", "--device", "cpu", "--results", str(tmp_path / "results")]
@@ -355,7 +354,7 @@ def test_workers_save_what_they_do_when_all_processes_are_asked_to_stop(tmp_path
         assert time.monotonic() < deadline
         assert began.poll() is None
         time.sleep(0.1)
-    os.killpg(began.pid, number)
+    os.killpg(began.pid, signal.SIGINT)
     began.wait(60)
     while len(list(tmp_path.glob("results/unfinished/*/checkpoints/*.json"))) < 2:
         assert time.monotonic() < deadline

@@ -22,8 +22,8 @@ RARE = 0.3
 """Classes that occur in a group with less than this probability are remembered."""
 MOST_NUMBERS = 1 << 25
 """Of the table of states of one group."""
-MOST_WORK = 2.0**33
-"""Steps of the recursion for one group: some five seconds."""
+MOST_WORK = 2.0**32
+"""Steps of the recursion for one group, in each of three attempts: a few seconds."""
 NEGLIGIBLE = 1e-20
 """A part of this share of the sum changes no digit, however many there are."""
 ROUNDING = 2.0**-52
