@@ -345,6 +345,7 @@ class Interrupting(nn.Linear):
         return super().forward(x)
 
 
+@pytest.mark.filterwarnings("ignore:.* of the training instances are predicted")
 def test_an_interrupt_keeps_what_was_learned(rows: Array, labels: NDArray[np.int64]) -> None:
     with pytest.warns(ConvergenceWarning, match="stopped by Ctrl-C after epoch 1; what was learned"):
         quick(Interrupting(3, 2), batch_size=240).fit(rows, labels)

@@ -25,7 +25,11 @@ def test_a_process_that_is_killed_and_one_that_freezes_are_started_again_and_cha
     alone, together = described(tmp_path / "alone"), described(tmp_path / "together")
     for folder in (alone, together):
         (folder / "here").mkdir()
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{HERE.parent}:{os.environ['PYTHONPATH']}"}
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": f"{HERE.parent}:{os.environ.get('PYTHONPATH', '')}",
+    }
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     command = [*torchrun, "--max-restarts", "2", str(HERE / "unlucky.py"), *UNLUCKY]
     done = subprocess.run(command, cwd=together / "here", env=environment, capture_output=True, text=True, timeout=200)
