@@ -156,3 +156,9 @@ def test_broken_files_are_one_line(tmp_path: Path) -> None:
         StoredInstances.hdf5(tmp_path / "rows.h5")
     with pytest.raises(DataError, match="there is no data set other; there are features"):
         StoredInstances.hdf5(tmp_path / "rows.h5", "other")
+
+
+def test_a_value_that_is_not_finite_is_named_with_its_row(tmp_path: Path) -> None:
+    parquet.write_table(pyarrow.table({"x": [0.0, 1.0, 2.0, float("nan")]}), tmp_path / "t.parquet", row_group_size=2)
+    with pytest.raises(DataError, match="instances must be finite, found nan in row 3"):
+        StoredInstances.parquet(tmp_path / "t.parquet").take(torch.tensor([2]))

@@ -74,7 +74,7 @@ class ParquetRows(AbstractRowFile):
                 raise DataError(f"{self.path}: column {name} has empty cells in rows "
                                 f"{self.bounds[block]} to {self.bounds[block + 1] - 1}")  # fmt: skip
         columns = [column.to_numpy() for column in table.columns]
-        return _floats(np.stack(columns, 1) if columns else np.empty((len(table), 0)), self.path)
+        return _floats(np.stack(columns, 1) if columns else np.empty((len(table), 0)), self.path, self.bounds[block])
 
 
 class HDF5Rows(AbstractRowFile):
@@ -100,12 +100,15 @@ class HDF5Rows(AbstractRowFile):
 
     def read(self, block: int) -> Rows:
         """The rows of a few chunks."""
-        return _floats(self._rows[self.bounds[block] : self.bounds[block + 1]], self.path)
+        return _floats(self._rows[self.bounds[block] : self.bounds[block + 1]], self.path, self.bounds[block])
 
 
-def _floats(rows: NDArray[Any], path: Path) -> Rows:
+def _floats(rows: NDArray[Any], path: Path, first: int) -> Rows:
     if rows.dtype.kind not in "fiub":
         raise DataError(f"{path}: instances must be numbers, found {rows.dtype}")
+    if not np.isfinite(rows).all():
+        row, column = np.argwhere(~np.isfinite(rows))[0].tolist()
+        raise DataError(f"{path}: instances must be finite, found {rows[row, column]} in row {first + row}")
     return rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
 
 
